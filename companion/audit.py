@@ -17,8 +17,6 @@ once more with all that the processor has.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import multiprocessing
 import os
 import time
@@ -32,7 +30,7 @@ import numpy as np
 import pandas as pd
 
 from companion import plans
-from companion.app import fingerprints, gate, paper
+from companion.app import gate, paper
 from companion.judging.claims import Page
 from sflkit import paths
 from sflkit.data import catalogue
@@ -235,23 +233,4 @@ def cell(notebook: str, runs: int = 2, rounds: int = 10, seed: int = 0) -> Page:
     """
     asked = published_runs(gate.find(notebook))
     chosen = pick(asked, runs, seed, files=False)
-    return Page(line([_once(run, rounds) for run in chosen], asked, files=False))
-
-
-def _once(run: Published, rounds: int) -> Finding:
-    """Return `check`; where figures are published an equal run is checked once for each state of
-    the library, the packages and the run's record.
-    """
-    if os.environ.get(paths.PUBLISH) != "1" or run.wrong:
-        return check(run, rounds)
-    file = paths.out() / ".fingerprints" / "audits" / f"{run.key}-{rounds}.json"
-    record = json.dumps(run.record, sort_keys=True, default=str)
-    state = fingerprints.library(record, Path(__file__).read_text(encoding="utf-8"))
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-        kept = json.loads(paths.read(file))
-        if kept["state"] == state:
-            return Finding(**kept["finding"])
-    finding = check(run, rounds)
-    if finding.state == "equal":
-        paths.write_atomic(file, json.dumps({"state": state, "finding": finding._asdict()}))
-    return finding
+    return Page(line([check(run, rounds) for run in chosen], asked, files=False))

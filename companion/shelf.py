@@ -38,14 +38,8 @@ def survey(folder: Path | str) -> Shelf:
     result that another process is writing just now is left out.
     """
     folder = Path(folder)
-    names = {
-        f"{file.parent.name}/{file.stem}"
-        for suffix in (".json", ".csv")
-        for file in folder.glob(f"*/*{suffix}")
-        if not file.name.startswith(".")
-        and not file.parent.name.startswith(".")
-        and file.parent.name != _NO_RUNS
-    }
+    files = (file for end in ("json", "csv") for file in folder.glob(f"[!.]*/[!.]*.{end}"))
+    names = {f"{f.parent.name}/{f.stem}" for f in files if f.parent.name != _NO_RUNS}
     damaged = {}
     for experiment in archive.experiments(folder):
         found = archive.read(experiment, folder)
@@ -99,16 +93,14 @@ def pack(folder: Path | str) -> list[str]:
     errors are those of `publish`.
     """
     folder = Path(folder)
-    single = {key for key in survey(folder).records if (folder / f"{key}.json").is_file()}
     keys = [
         key
-        for key in sorted(single)
-        if (record := read_record(key, folder)) and not origin.was_edited(record["commit"])
+        for key, record in survey(folder).records.items()
+        if (folder / f"{key}.json").is_file() and not origin.was_edited(record["commit"])
     ]
     publish(keys, folder, folder)
     for key in keys:
-        for suffix in (".json", ".csv"):
-            (folder / f"{key}{suffix}").unlink(missing_ok=True)
+        store.discard(key, folder)
     for experiment in {key.partition("/")[0] for key in keys}:
         with contextlib.suppress(OSError):  # others are left there
             (folder / experiment).rmdir()
@@ -166,17 +158,15 @@ def _add(experiment: str, keys: list[str], source: Path, folder: Path) -> None:
 
 def _to_publish(key: str, source: Path, folder: Path) -> tuple[dict, bytes]:
     """Return record and csv text of a complete result with the columns that are published."""
-    for place in (folder, source):
-        found = store.look_at_files(key, place)
-        if found.complete:
-            break
-    else:
+    singles = [store.look_at_files(key, place) for place in (folder, source)]
+    found = next((single for single in singles if single.complete), None)
+    if found is None:
         raise ValueError(f"key={key!r} must name a complete result in {source} or {folder}")
     record = dict(found.record)
     if origin.was_edited(record["commit"]):
         raise ValueError(
             f"key={key!r} was computed with uncommitted changes of sflkit/, companion/ or "
-            f"notebooks/; commit them, delete {place / key}.json and compute it again"
+            f"notebooks/; commit them, delete {key}.json and compute it again"
         )
     columns = archive.kept(record["experiment"], record["columns"])
     content = found.content

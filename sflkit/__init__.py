@@ -6,4 +6,7 @@ data), `sflkit.osafl` (weak devices) and `sflkit.fats` (forgetting). They stand 
 `sflkit.federated` trains clients, `sflkit.data` loads data sets, `sflkit.models` builds networks,
 `sflkit.runs` keeps runs. Importing `sflkit` alone loads nothing."""
 
+import time
+
 __version__ = "0.2.0.dev0"
+STARTED = time.time()  # no module of this package was loaded before

@@ -295,27 +295,3 @@ def test_picks_repeat(published):
     assert [r.key for r in first] != [r.key for r in audit.pick(runs, 5, seed=2)]
     assert len({r.key for r in audit.pick(runs * 2, 10_000)}) == len(runs)
     assert CliRunner().invoke(cli.app, ["audit", "no-such"]).exit_code == 2
-
-
-def test_where_figures_are_published_an_equal_run_is_checked_once(tmp_path, monkeypatch):
-    """Until the library, the packages or the published run change; by hand it is every time."""
-    asked, answers = [], iter(["equal", "equal", "equal", "equal", "differs", "differs"])
-
-    def check(run, rounds):
-        asked.append(run.key)
-        return audit.Finding(run.key, next(answers), "", 10, {"loss": 0.001}, 1.0)
-
-    monkeypatch.setattr(audit, "check", check)
-    monkeypatch.setattr(paths, "out", lambda: tmp_path)
-    run = audit.Published("a/b", None, None, {"seconds": 1.0})
-    audit._once(run, 10)
-    audit._once(run, 10)
-    assert len(asked) == 2 and not list(tmp_path.rglob("*.json"))  # by hand
-    monkeypatch.setenv(paths.PUBLISH, "1")
-    first = audit._once(run, 10)
-    assert audit._once(run, 10) == first and len(asked) == 3
-    other = run._replace(record={"seconds": 2.0})
-    assert audit._once(other, 10).state == "equal" and len(asked) == 4
-    monkeypatch.setattr(audit.fingerprints, "packages", lambda: "another numpy")
-    assert audit._once(other, 10).state == "differs" and len(asked) == 5
-    assert audit._once(other, 10).state == "differs" and len(asked) == 6  # what differs is not kept

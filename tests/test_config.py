@@ -24,6 +24,7 @@ from sflkit.config import (
     Positive,
     Seed,
     Share,
+    checked,
     settings,
 )
 from sflkit.fats.config import FATSConfig
@@ -274,3 +275,24 @@ def test_a_config_of_a_script_travels_by_value(tmp_path):
     assert config == cls(rounds=3) and config.rule == "a"
     with pytest.raises(ValueError, match=r"^rounds=0 must be an integer >= 1$"):
         cls(rounds=0)
+
+
+@checked
+def counted(rule: Annotated[str, OneOf(RULES)], n: Count, *, share: Share | None = None, **more):
+    return rule, n, share, more
+
+
+def test_a_function_takes_its_arguments_as_its_annotations_say():
+    assert counted("fifo", 5.0, share=np.float32(0.5), x="y") == ("fifo", 5, 0.5, {"x": "y"})
+    assert type(counted("fifo", np.int8(5))[1]) is int and counted("fifo", 5, share=None)[2] is None
+    assert list(inspect.signature(counted).parameters) == ["rule", "n", "share", "more"]
+    for call, message in (
+        (lambda: counted("lru", 5), "rule='lru' must be one of 'fifo', 'drsr'"),
+        (lambda: counted("fifo", n=0), "n=0 must be an integer >= 1"),
+        (lambda: counted("fifo", None), "n=None must be an integer >= 1"),
+        (lambda: counted("fifo", 1, share=2), "share=2 must be a finite number >= 0 and <= 1"),
+    ):
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            call()
+    with pytest.raises(TypeError, match="missing"):
+        counted("fifo")

@@ -13,7 +13,6 @@ sflkit that are loaded import somewhere; so these belong to them.
 
 from __future__ import annotations
 
-import ast
 import functools
 import hashlib
 import json
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from sflkit import paths
+from sflkit.runs import origin
 
 ALL_VERDICTS = "90"  # the notebook that shows what the others have found
 _TABLES = ("verdicts.csv", "parts.csv", "index.csv")
@@ -83,29 +83,28 @@ def keep(file: Path, began: float, seconds: float) -> None:
         return
     listed.unlink(missing_ok=True)
     sources = {name for name in read if _counts(Path(name), file)}
-    sources |= _importable(name for name in sources if f"{os.sep}sflkit{os.sep}" in name)
+    inside = {Path(name) for name in sources if f"{os.sep}sflkit{os.sep}" in name}
+    sources |= set(map(str, origin.imported(inside)))
     if any(os.stat(name).st_mtime >= began for name in sources):
         return
-    kept = {
-        "sources": {name: _digest(name) for name in sorted(sources)},
-        "made": _made(file),
-        "packages": packages(),
-        "data": _data(),
-        "seconds": round(seconds, 1),
-    }
+    kept = _state(file, sources) | {"seconds": round(seconds, 1)}
     paths.write_atomic(_record(file), json.dumps(kept, indent=1))
 
 
 def is_current(file: Path) -> bool:
     """Return whether executing a notebook in place would change nothing."""
     kept = _read(file)
-    return (
-        bool(kept)
-        and kept["packages"] == packages()
-        and kept["data"] == _data()
-        and all(_digest(name) == digest for name, digest in kept["sources"].items())
-        and kept["made"] == _made(file)
-    )
+    return "sources" in kept and kept == kept | _state(file, kept["sources"])
+
+
+def _state(file: Path, sources: Iterable[str]) -> dict[str, Any]:
+    """Return what a notebook is made of today, by the files that it read."""
+    return {
+        "sources": {name: _digest(name) for name in sorted(sources)},
+        "made": _made(file),
+        "packages": packages(),
+        "data": _data(),
+    }
 
 
 def seconds(file: Path) -> float | None:
@@ -126,19 +125,12 @@ def _data() -> list[str]:
     return sorted({file.name for folder in folders for file in folder.iterdir()})
 
 
-def library(*others: str) -> str:
-    """Return a digest of sflkit's modules, the packages at hand and what else is given."""
-    folder = Path(paths.__file__).parent
-    files = sorted(map(str, folder.rglob("*.py")))
-    return _sha256("\n".join([packages(), *map(_digest, files), *others]).encode())
-
-
 def _read(file: Path) -> dict[str, Any]:
     try:
         kept = json.loads(paths.read(_record(file)))
-        return kept if set(kept) == {"sources", "made", "packages", "data", "seconds"} else {}
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError):
         return {}
+    return kept if isinstance(kept, dict) else {}
 
 
 def _counts(read: Path, file: Path) -> bool:
@@ -174,29 +166,6 @@ def _made(file: Path) -> dict[str, str]:
         "rows": _sha256("\n".join(rows).encode()),
         **{one.name: _digest(str(one)) for one in figures},
     }
-
-
-def _importable(files: Iterable[str]) -> set[str]:
-    """Return the modules of sflkit that some of them import, at their top or later."""
-    found, todo = set(), set(files)
-    while todo:
-        found |= todo
-        todo = {name for file in todo for name in _imports(file)} - found
-    return found
-
-
-@functools.cache
-def _imports(file: str) -> tuple[str, ...]:
-    package = next(one for one in Path(file).parents if one.name == "sflkit")
-    named = set()
-    for node in ast.walk(ast.parse(Path(file).read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            named |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            named |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    places = [package.parent.joinpath(*name.split(".")) for name in named if name[:6] == "sflkit"]
-    files = [file for one in places for file in (one.with_suffix(".py"), one / "__init__.py")]
-    return tuple(str(file) for file in files if file.is_file())
 
 
 def _digest(name: str) -> str:

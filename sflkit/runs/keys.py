@@ -7,7 +7,7 @@ renaming that module changes no key.
 
 The digits hash the experiment's name, the `RESULT_VERSION` of its module, the config, and code of a
 user's own that takes part (`sflkit.runs.identity`). The code of this library is not hashed: its
-`RESULT_VERSION` is raised when its numbers change.
+`RESULT_VERSION` is raised when its numbers change, and see `sflkit.runs.origin`.
 
 Equal configs have one key: by a field's annotation 1 and 1.0 and numpy's numbers are one value, and
 0.0 and -0.0 are.
@@ -226,21 +226,20 @@ def plain(value: Any, name: str = "record") -> Any:
     TypeError
         If it holds anything but finite numbers, booleans, strings, None, lists and dicts.
     """
+    try:
+        return json.loads(json.dumps(value, allow_nan=False, default=_item))
+    except (TypeError, ValueError, RecursionError):
+        raise TypeError(
+            f"{name}={value!r} must be made of finite numbers, booleans, strings, None, lists and "
+            "dicts"
+        ) from None
+
+
+def _item(value: Any) -> Any:
+    """Return a number of numpy as Python's own."""
     if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, dict):
-        return {str(k): plain(v, name) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(v, name) for v in value]
-    if (
-        value is None
-        or isinstance(value, bool | int | str)
-        or (isinstance(value, float) and np.isfinite(value))
-    ):
-        return value
-    raise TypeError(
-        f"{name}={value!r} must be made of finite numbers, booleans, strings, None, lists and dicts"
-    )
+        return value.item()
+    raise TypeError
 
 
 def canonical(value: Any) -> str:

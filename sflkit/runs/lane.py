@@ -27,7 +27,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from multiprocessing import connection
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -170,68 +170,54 @@ def compute(
     left = [order for order in wanted if order.key not in there]
     left.sort(key=lambda order: (order.seconds is None, -(order.seconds or 0.0)))
     threads = max(1, machine.cores() // max(1, min(jobs, len(left))))
-    crew = [_Worker(folder, threads) for _ in range(min(jobs, len(left)))]
+    options = {"mp_context": multiprocessing.get_context("spawn"), "max_workers": 1}
+    options |= {"initializer": workers.die_with_parent, "initargs": (os.getpid(),)}
+    pools = [ProcessPoolExecutor(**options) for _ in range(min(jobs, len(left)))]
+    others = set(multiprocessing.active_children())
     try:
-        _share_out(left, crew, end, echo)
+        _share_out(left, pools, (folder, threads), end, echo)
     finally:
-        for worker in crew:
-            worker.process.kill()
-            worker.process.join()
+        for process in set(multiprocessing.active_children()) - others:
+            process.kill()
     whole = [order for order in wanted if store.is_complete(order.key, folder)]
     _pack(out, whole, folder)
     echo(f"{len(whole)} of {len(wanted)} runs are in {out}")
     return [order.key for order in whole]
 
 
-class _Worker:
-    """A process that computes one run after the other."""
-
-    def __init__(self, folder: Path, threads: int):
-        context = multiprocessing.get_context("spawn")
-        self.pipe, other = context.Pipe()
-        self.order: Order | None = None
-        self.process = context.Process(
-            target=_work, args=(other, folder, threads, os.getpid()), daemon=True
-        )
-        self.process.start()
-        other.close()
-
-
-def _work(pipe: connection.Connection, folder: Path, threads: int, parent: int) -> None:
-    workers.die_with_parent(parent)
-    while True:
-        run, config = pipe.recv()
-        task = workers.Task(run, {}, folder, threads, os.getpid())
-        pipe.send(workers.execute(task, (config, describe(run, config)), False))
+def _work(run: Callable, config: Any, folder: Path, threads: int) -> workers.Attempt:
+    task = workers.Task(run, {}, folder, threads, os.getpid())
+    return workers.execute(task, (config, describe(run, config)), False)
 
 
 def _share_out(
-    left: list[Order], crew: list[_Worker], end: float, echo: Callable[[str], Any]
+    left: list[Order],
+    pools: list[ProcessPoolExecutor],
+    how: tuple[Path, int],
+    end: float,
+    echo: Callable[[str], Any],
 ) -> None:
-    """Give the workers runs until none is left that fits, or the time has come."""
+    """Give processes, one a pool, runs until none is left that fits, or the time has come."""
     promised = spent = 0.0
+    busy: dict[Future, tuple[ProcessPoolExecutor, Order, float]] = {}
     while True:
-        pace = spent / promised if promised else 1.0
-        for worker in crew:
-            seconds = end - time.monotonic()
-            fits = (o for o in left if o.seconds is None or pace * o.seconds <= seconds)
-            if worker.order is None and worker.process.is_alive() and (order := next(fits, None)):
-                left.remove(order)
-                worker.order, worker.began = order, time.monotonic()
-                worker.pipe.send((order.run, order.config))
-        busy = {worker.pipe: worker for worker in crew if worker.order is not None}
-        ready = connection.wait(list(busy), max(0.0, end - time.monotonic())) if busy else []
-        if not ready:
+        seconds = (end - time.monotonic()) * (promised / spent if promised else 1.0)
+        fits = [order for order in left if order.seconds is None or order.seconds <= seconds]
+        for order, pool in zip(fits, [*pools]):
+            left.remove(order)
+            pools.remove(pool)
+            busy[pool.submit(_work, order.run, order.config, *how)] = pool, order, time.monotonic()
+        done, _ = wait(busy, max(0.0, end - time.monotonic()), FIRST_COMPLETED)
+        if not done:
             return
-        for pipe in ready:
-            worker, order = busy[pipe], busy[pipe].order
-            worker.order = None
-            try:
-                attempt = pipe.recv()
-            except EOFError:
+        for future in done:
+            pool, order, began = busy.pop(future)
+            if future.exception() is None:
+                attempt = future.result()
+                pools.append(pool)
+            else:  # the pool is broken
                 attempt = workers.Attempt(order.key, "failed", "its process ended before it did")
-                worker.process.join()
-            seconds = time.monotonic() - worker.began
+            seconds = time.monotonic() - began
             if attempt.state == "computed" and order.seconds:
                 promised, spent = promised + order.seconds, spent + seconds
             echo(f"{order.key} {attempt.state} {seconds:.1f} s {attempt.why}".rstrip())

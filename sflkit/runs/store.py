@@ -254,6 +254,12 @@ def write_pair(folder: Path, key: str, content: bytes, record: str | bytes) -> N
         raise
 
 
+def discard(key: str, folder: Path | str) -> None:
+    """Delete the two files of a result, where they are."""
+    for suffix in (".json", ".csv"):
+        (Path(folder) / f"{key}{suffix}").unlink(missing_ok=True)
+
+
 def run_lock(key: str, folder: Path | str, *, wait: bool = True) -> paths.Lock:
     """Return the lock that whoever computes the result of that key for `folder` holds.
 

@@ -28,9 +28,10 @@ from typing import Any
 import pandas as pd
 
 from sflkit import checks, machine, paths
+from sflkit.runs import origin
 from sflkit.runs.identity import own_code
 from sflkit.runs.keys import canonical, config_dict, describe, experiment_name
-from sflkit.runs.store import OnDisk, is_running, look, parse
+from sflkit.runs.store import OnDisk, discard, is_running, look, parse
 from sflkit.runs.workers import Task, checked_jobs, compute
 
 _SAID = 5  # damaged results that a warning names
@@ -38,6 +39,10 @@ _SAID = 5  # damaged results that a warning names
 
 class DamagedResult(UserWarning):
     """A result file was damaged or changed; its numbers are not used."""
+
+
+class EditedCode(UserWarning):
+    """The code of this library is another than that which made results; they are not used."""
 
 
 class MissingResult(RuntimeError):
@@ -61,10 +66,14 @@ class Complete(os.PathLike):
     def __fspath__(self) -> str:
         return str(self.folder)
 
-    def refuse(self, keys: Collection[str]) -> None:
-        """Raise MissingResult that names the results in `keys`, with the way out."""
-        wrong = [look(key, self.folder).wrong for key in keys]
-        said = [f"  {key}: {why or 'missing'}" for key, why in zip(keys, wrong, strict=True)]
+    def results(self, keys: Collection[str], edited: Collection[str]) -> dict[str, OnDisk]:
+        """Return the results in `keys`; MissingResult names those that lack, with the way out."""
+        found = {key: look(key, self.folder) for key in keys}
+        lost = {key: there.wrong for key, there in found.items() if not there.complete}
+        if not lost:
+            _say_edits(edited, "what is shown was published, and computed without the change")
+            return found
+        said = [f"  {key}: {why or 'missing'}" for key, why in lost.items()]
         rest = [f"  and {len(said) - _SAID} more"] if len(said) > _SAID else []
         raise MissingResult(
             f"{self.folder} lacks {len(said)} of the published results behind this notebook:\n"
@@ -112,7 +121,8 @@ def run_many(
         Folder of the results; default `paths.results_store()`.
     published : path or paths, optional
         Tracked results, which are looked in before running and never written to. They count where
-        `store` holds a result of the same key. `Complete(folder, maker)` computes nothing.
+        `store` holds a result of the same key, but not while code of this library behind the run
+        differs from git's HEAD. `Complete(folder, maker)` computes nothing.
     jobs : int, optional
         Parallel runs; default what the surrounding `joblib.parallel_config` says, else 1. Each gets
         its share of SFLKIT_THREADS or, where that is not set, of the cores.
@@ -145,6 +155,9 @@ def run_many(
     DamagedResult
         Of results in one of the folders that are incomplete or altered: which file, what is wrong,
         and what happens now.
+    EditedCode
+        That the code of this library behind the run has changed: results of `store` that it made
+        before are computed anew. It is not said where SFLKIT_BATCH is set.
     """
     configs = list(checks.instance("configs", configs, Iterable))
     jobs = checked_jobs(jobs)
@@ -160,17 +173,16 @@ def run_many(
     heads = [describe(run, config, code) for config in configs]
     _check_keywords(run, given)
     items = {head["key"]: (config, head) for config, head in zip(configs, heads, strict=True)}
+    edited = dict(origin.edits(run))
     if isinstance(published, Complete):
-        found, _ = _look_up(items, [published.folder])
-        if lost := [key for key in items if key not in found]:
-            published.refuse(lost)
+        found = published.results(items, edited)
     else:
-        if published is None or isinstance(published, str | os.PathLike):
-            published = [] if published is None else [published]
-        # a stale result of one's own must not win
-        found, damaged = _look_up(items, [*map(Path, published), store])
-        _say_damage(damaged, found)
+        single = published is None or isinstance(published, str | os.PathLike)
+        folders = filter(None, [published] if single else published)
+        found = _results(run, items, [*map(Path, folders)], store, edited)
     missing = {key: item for key, item in items.items() if key not in found}
+    for _, head in missing.values() if edited else ():
+        head["edited"] = edited
     computed = 0
     if missing:
         task = Task(run, given, store, machine.cores(), os.getpid())
@@ -191,22 +203,45 @@ def run_many(
     return frame
 
 
-def _look_up(
-    keys: Iterable[str], folders: Sequence[Path]
-) -> tuple[dict[str, OnDisk], dict[tuple[str, Path], OnDisk]]:
-    """Return the complete results by key, each from the first folder that has it, and the damaged
-    ones that were met by key and folder.
+def _results(
+    run: Callable,
+    keys: Collection[str],
+    published: list[Path],
+    store: Path,
+    edited: Collection[str],
+) -> dict[str, OnDisk]:
+    """Return the complete results by key, each from the first folder that has it; of what is
+    damaged, or was made by other code of this library, a warning tells.
     """
-    found, damaged = {}, {}
+    if published and edited:
+        _say_edits(edited, "published results are not used")
+        published = []
+    found, damaged, own = {}, {}, {}
     for key in keys:
-        for folder in folders:
+        for folder in [*published, store]:  # a stale result of one's own must not win
             there = look(key, folder)
             if there.complete:
-                found[key] = there
+                (own if folder == store else found)[key] = there
                 break
             if there.wrong:
                 damaged[key, folder] = there
-    return found, damaged
+    _say_damage(damaged, found | own)
+    old = set() if store == paths.published() else _of_other_code(run, own)
+    if old:
+        _say_edits(edited or ["the code of sflkit"], f"{len(old)} results are computed anew")
+    for key in old:
+        discard(key, store)
+    return found | {key: there for key, there in own.items() if key not in old}
+
+
+def _of_other_code(run: Callable, own: dict[str, OnDisk]) -> set[str]:
+    """Return the keys of results of one's own that this library made while its code was another."""
+    made: dict[str, list[str]] = {}
+    for key, there in own.items():
+        said = canonical([there.record["commit"], there.record.get("edited", {})])
+        made.setdefault(said, []).append(key)
+    groups = (k for k in made.values() if not origin.is_of_this_code(run, own[k[0]].record))
+    return {key for keys in groups for key in keys}
 
 
 def _say_damage(damaged: dict[tuple[str, Path], OnDisk], found: Collection[str]) -> None:
@@ -224,8 +259,14 @@ def _say_damage(damaged: dict[tuple[str, Path], OnDisk], found: Collection[str])
             + "\n".join(said[:_SAID])
             + rest,
             DamagedResult,
-            stacklevel=3,
+            stacklevel=4,
         )
+
+
+def _say_edits(names: Iterable[str], what: str) -> None:
+    """Warn of edited files, but where a notebook is executed to be published."""
+    if names and "SFLKIT_BATCH" not in os.environ:
+        warnings.warn(f"{', '.join(names)} has changed: {what}", EditedCode, stacklevel=4)
 
 
 def _computed(key: str, store: Path) -> OnDisk:

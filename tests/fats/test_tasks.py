@@ -9,7 +9,6 @@ from torch import nn
 from sflkit import models
 from sflkit.fats import membership, training
 from sflkit.fats.config import MembershipConfig
-from sflkit.fats.tasks import make_task
 from tests.fats.fats_cases import TINY_RUN, federation
 
 
@@ -31,7 +30,6 @@ def test_networks_of_ones_own(own):
     named = training.run(TINY_RUN, data=made)
     shown = [name for name in frame if name != "unlearning_seconds"]
     assert frame[shown].equals(named[shown])
-    assert make_task("linear", made, own).n_params == 4 * 3 + 3
 
 
 def test_a_network_of_ones_own_is_attacked():

@@ -133,7 +133,7 @@ TAKES = {
         evaluate:weights local_sgd-of-rows:weights mean_update:weights weighted_average:weights""",
     "resized": """
         configs decay_at losses sample_importance shadowing_db value membership_metrics:*members
-        uplink_rate:*t create:[hi]* *_sgd*:batches osafl_cnn:channels SampleSource.draw:counts
+        uplink_rate:*t create:[hi]* *_sgd*:batches osafl_cnn:channels fisher_sgd:rows SampleSource.draw:counts
         label_discrepancy:counts costs:cpu_hz least_power:cpu_hz lemma1:cpu_hz objective:cpu_hz
         path_loss_db:distance_m catalogue:features OSAFLConfig:hidden osafl_fcn:hidden
         osafl_fcn:input_shape SampleSource:labels dirichlet:labels draw_test_set:labels
@@ -153,7 +153,7 @@ TAKES = {
 GIVES_NAN = "objective:tx_watt finish:local_steps"
 # Messages that say less, of calls and arguments.
 KNOWN_AS_VAGUE = """
-    local_sgd:batches local_sgd-of-rows:data local_sgd-of-rows:rows evaluate:[xy]
+    local_sgd:batches local_sgd-of-rows:data local_sgd-of-rows:rows fisher_sgd:data evaluate:[xy]
     exact_discrepancy*:* run-of-*:stream draw_devices:n_clients request_files:users
     windows-of-stores:slots pachinko:fine pachinko:coarse LabelStream:transition
     draw_test_set:labels"""

@@ -8,7 +8,6 @@ from torch import nn
 
 from sflkit.fats import (
     attacks,
-    baselines,
     bounds,
     config,
     enumeration,
@@ -17,6 +16,8 @@ from sflkit.fats import (
     forgetting,
     history,
     learning,
+    methods,
+    sgd,
     stability,
 )
 from sflkit.fats.state import State
@@ -106,17 +107,17 @@ CALLS = {
         ),
     ),
     "rule_of_thumb": lambda: (expected_time.rule_of_thumb, dict(rho=0.3)),
-    "draw_fedavg": lambda: (baselines.draw_fedavg, sizes | dict(rng=rng())),
+    "draw_fedavg": lambda: (methods.draw_fedavg, sizes | dict(rng=rng())),
     "redraw_fedavg": lambda: (
-        baselines.redraw_fedavg,
+        methods.redraw_fedavg,
         dict(
             history=forgetting.forget_client(
-                baselines.draw_fedavg(**sizes, rng=rng()), 0, rng()
+                methods.draw_fedavg(**sizes, rng=rng()), 0, rng()
             ).history,
             rng=rng(),
         ),
     ),
-    "Fisher": lambda: (baselines.Fisher, dict(rate=0.001, momentum=0.9, decay=0.999, damping=0.01)),
+    "Fisher": lambda: (sgd.Fisher, dict(rate=0.001, momentum=0.9, decay=0.999, damping=0.01)),
     "forget_sample": lambda: (
         forgetting.forget_sample,
         dict(history=drawn(), client=1, sample=2, rng=rng(), rule="exact", steps_done=4),
@@ -182,11 +183,12 @@ CALLS = {
         dict(law=enumeration.drawn_law(**TINY), client=0, sample=1, keep_clients=True),
     ),
     "fisher_sgd": lambda: (
-        lambda **options: baselines.fisher_sgd(task(), **options),
+        lambda **options: sgd.fisher_sgd(task(), **options),
         dict(
             params=torch.zeros(8),
-            batches=[[(np.ones((2, 3)), np.array([0, 1]))]] * 2,
-            fisher=baselines.Fisher(),
+            data=(np.ones((2, 3)), np.array([0, 1])),
+            rows=np.array([[[0, 1]], [[1, 0]]]),
+            fisher=sgd.Fisher(),
         ),
     ),
     "predictor": lambda: (
