@@ -133,28 +133,16 @@ def test_optimization_bound_by_hand():
     ) == pytest.approx((3, 1 / 16))
     # sigma = 1/2, T = 16: eta' = 1/4; bias 1; start (1/16) 4 / (1/2) = 1/2; (1/4)(1/4); 3/4 +
     # 1/64/16
-    bound = optimization_bound(
-        sigma_bar=0.5, smoothness=0.25, loss_bound=2, diameter=2, local_steps=2, rounds=16
-    )
+    setting = dict(smoothness=0.25, loss_bound=2, diameter=2, local_steps=2, rounds=16)
+    bound = optimization_bound(sigma_bar=0.5, **setting)
     assert bound[:4] == pytest.approx((1, 0.5, 1 / 16, 0.75 + 1 / 1024)) and bound.rate == 0.25
     assert bound.total == pytest.approx(sum(bound[:4]))
     # sigma = 2: eta' = 1/8, so that the start doubles; (108) has it constant
-    wide = optimization_bound(
-        sigma_bar=2, smoothness=0.25, loss_bound=2, diameter=2, local_steps=2, rounds=16
-    )
+    wide = optimization_bound(sigma_bar=2, **setting)
     assert wide.rate == 0.125
     assert wide.start == pytest.approx(1)
     assert wide.variability == pytest.approx(0.5)
-    same = optimization_bound(
-        sigma_bar=0.5,
-        smoothness=0.25,
-        loss_bound=2,
-        diameter=2,
-        local_steps=2,
-        rounds=16,
-        rate=1 / 8,
-        first_weight=1 / 8,
-    )
+    same = optimization_bound(sigma_bar=0.5, **setting, rate=1 / 8, first_weight=1 / 8)
     assert same.rate == 0.25 and same.start == pytest.approx(2 * bound.start)
 
 

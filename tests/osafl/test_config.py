@@ -19,10 +19,6 @@ PUBLISHED = {
 }
 
 
-def small(**changes) -> OSAFLConfig:
-    return OSAFLConfig(**{"n_clients": 6, "rounds": 4} | changes)
-
-
 @pytest.mark.parametrize("experiment", PUBLISHED)
 def test_published_results_keep_their_keys(experiment):
     run, config = PUBLISHED[experiment]

@@ -141,31 +141,11 @@ def test_lemmas_by_hand():
     # 3 = 150
     assert lemma1(n_classes=10, lambda2=0.01, sigma_m2=3, max_share=0.5) == pytest.approx((3, 150))
     # E = 2, eta_L = 0.1: 5*2*0.01*3 = 0.3; 30*4*0.01*150 = 180; 30*0.04*7 = 8.4; 30*0.04*2*5 = 12
-    result = lemma2(
-        smoothness=0.5,
-        local_rate=0.1,
-        local_steps=2,
-        n_classes=10,
-        max_share=0.5,
-        lambda2=0.01,
-        sigma_m2=3,
-        sigma_g2=7,
-        dissimilarity2=1,
-        grad_norm2=5,
-    )
+    setting = dict(local_rate=0.1, local_steps=2, n_classes=10, max_share=0.5, lambda2=0.01)
+    setting |= dict(sigma_m2=3, sigma_g2=7, dissimilarity2=1, grad_norm2=5)
+    result = lemma2(**setting, smoothness=0.5)
     assert result[:5] == pytest.approx((0.3, 180, 8.4, 12, 200.7)) and result.feasible
-    assert not lemma2(
-        smoothness=1,
-        local_rate=0.1,
-        local_steps=2,
-        n_classes=10,
-        max_share=0.5,
-        lambda2=0,
-        sigma_m2=0,
-        sigma_g2=0,
-        dissimilarity2=0,
-        grad_norm2=0,
-    ).feasible
+    assert not lemma2(**setting, smoothness=1).feasible  # 0.1 > 1 / 16
 
 
 @pytest.mark.parametrize(("steps", "exceeds"), [(6, False), (7, True), (20, True)])
@@ -173,18 +153,9 @@ def test_lemma2_lambda_term_alone_is_too_small(steps, exceeds):
     # ERRATA 11: a gradient deviation that stays the same all round moves the client by (E-1) eta_L
     # lambda R sigma after tau = E-1 steps, so its square is (E-1)^2 against the lambda term's 5E,
     # in units of eta_L^2 R^2 lambda^2 sigma^2
-    term = lemma2(
-        smoothness=1e-3,
-        local_rate=1.0,
-        local_steps=steps,
-        n_classes=1,
-        max_share=1,
-        lambda2=1,
-        sigma_m2=1,
-        sigma_g2=0,
-        dissimilarity2=0,
-        grad_norm2=0,
-    ).lambda_term
+    nothing = dict.fromkeys(("sigma_g2", "dissimilarity2", "grad_norm2"), 0)
+    one = dict.fromkeys(("local_rate", "n_classes", "max_share", "lambda2", "sigma_m2"), 1)
+    term = lemma2(**nothing, **one, smoothness=1e-3, local_steps=steps).lambda_term
     assert ((steps - 1) ** 2 > term) is exceeds
 
 

@@ -240,10 +240,3 @@ def test_a_rule_with_another_weight_carries_the_first_shares_in_full(weight, car
         shares = np.zeros(2)
         shares[: len(cache.shares)] = cache.shares
         assert shares.tolist() == carried[t]
-
-
-def test_full_keeps_no_array_of_the_callers():
-    shares = np.array([0.5, 0.5])
-    cache = Full(4, shares)
-    shares[:] = [1.0, 0.0]
-    assert cache.shares.tolist() == [0.5, 0.5]

@@ -117,29 +117,6 @@ def test_full_knowledge_has_no_label_gap_and_training_descends():
     assert toy_problem.loss_gap(config) > 0
 
 
-@pytest.mark.parametrize("config", [DiscrepancyConfig, SyntheticConfig])
-def test_whole_floats_are_stored_as_integers(config):
-    """rounds=2.0 is accepted, runs, and has the same result file as rounds=2; 2.5 is refused
-    (below).
-    """
-    whole = {
-        "seed": 1,
-        "part": 0,
-        "n_clients": 2,
-        "n_classes": 3,
-        "classes_per_client": 2,
-        "n_states": 2,
-        "batch_size": 4,
-        "cache_rounds": 2,
-        "rounds": 2,
-        "repeats": 1,
-    } | ({"local_steps": 2} if config is SyntheticConfig else {})
-    given = config(**{name: float(value) for name, value in whole.items()})
-    assert all(type(getattr(given, name)) is int for name in whole) and given == config(**whole)
-    run = {DiscrepancyConfig: discrepancy.run, SyntheticConfig: toy_problem.run}[config]
-    assert run(given).equals(run(config(**whole)))
-
-
 @pytest.mark.parametrize("rule", ["fifo", "srsr", "srsr_filled", "drsr", "lazy"])
 def test_the_path_is_the_exact_discrepancy_of_every_round(rule):
     stream = discrepancy.make_stream(DiscrepancyConfig(seed=5, n_clients=2))

@@ -400,13 +400,3 @@ def test_rounds_of_different_sizes():
         stream.sample(4, [1, 2], np.random.default_rng(0))
     with pytest.raises(ValueError, match="batch_size"):
         stream.sample(2, [1, 0], np.random.default_rng(0))
-
-
-def test_a_stream_keeps_no_array_of_the_callers():
-    shares, chain = np.array([[[0.8, 0.2], [0.1, 0.9]]]), np.array([[[0.0, 1.0], [1.0, 0.0]]])
-    start = np.array([0])
-    stream = LabelStream(shares, chain, start=start)
-    for array in (shares, chain, start):
-        array[:] = 1
-    assert stream.short_term.tolist() == [[[0.8, 0.2], [0.1, 0.9]]]
-    assert stream.states(4, np.random.default_rng(0))[:, 0].tolist() == [0, 1, 0, 1]
