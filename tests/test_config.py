@@ -195,7 +195,10 @@ def test_own_data_in_a_config_are_sent_to_run():
 
 def test_a_rule_added_later_is_allowed():
     RULES.add("later", Rule(list, "Later"))
-    assert Example(rule="later").rule == "later"
+    try:
+        assert Example(rule="later").rule == "later"
+    finally:
+        del RULES["later"]
 
 
 def test_a_field_without_default_must_be_given():

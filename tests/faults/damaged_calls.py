@@ -133,7 +133,8 @@ TAKES = {
         evaluate:weights local_sgd-of-rows:weights mean_update:weights weighted_average:weights""",
     "resized": """
         configs decay_at losses sample_importance shadowing_db value membership_metrics:*members
-        uplink_rate:*t create:[hi]* *_sgd*:batches osafl_cnn:channels fisher_sgd:rows SampleSource.draw:counts
+        uplink_rate:*t create:[hi]* *_sgd*:batches osafl_cnn:channels fisher_sgd:rows
+        SampleSource.draw:counts
         label_discrepancy:counts costs:cpu_hz least_power:cpu_hz lemma1:cpu_hz objective:cpu_hz
         path_loss_db:distance_m catalogue:features OSAFLConfig:hidden osafl_fcn:hidden
         osafl_fcn:input_shape SampleSource:labels dirichlet:labels draw_test_set:labels
