@@ -129,21 +129,21 @@ TAKES = {
         kl_markov_stream:batch_size catalogue:features OSAFLConfig:hidden data_streams:n_samples
         static:n_samples optimization_bound:rate learn:rounds Scaffold:shares
         run-of-counts:stream run-of-shares:stream F*()*:weights MAFACD():weights
-        MFedNova*():weights MFedAvg():weights MFedProx():weights OSAFL():weights Scaffold():weights
-        evaluate:weights local_sgd-of-rows:weights mean_update:weights weighted_average:weights""",
+        MFedNova*():weights MFedAvg():weights MFedProx():weights OSAFL():weights
+        Scaffold():weights evaluate:weights local_sgd-of-rows:weights mean_update:weights
+        weighted_average:weights""",
     "resized": """
         configs decay_at losses sample_importance shadowing_db value membership_metrics:*members
         uplink_rate:*t create:[hi]* *_sgd*:batches osafl_cnn:channels fisher_sgd:rows
-        SampleSource.draw:counts
-        label_discrepancy:counts costs:cpu_hz least_power:cpu_hz lemma1:cpu_hz objective:cpu_hz
-        path_loss_db:distance_m catalogue:features OSAFLConfig:hidden osafl_fcn:hidden
-        osafl_fcn:input_shape SampleSource:labels dirichlet:labels draw_test_set:labels
-        costs:local_steps least_power:local_steps lemma2:local_steps objective:local_steps
-        evaluate:params dataset_?:requests forget*:requests request:requests
-        mean_interval:sample text:sample ShareStream:shares MFedNova:sizes run-of-shares:stream
-        drsr_discrepancy:t srsr_discrepancy:t lemma?:tx_watt costs:tx_watt objective:tx_watt
-        osafl_scores:updates *_weights:weights effective_samples:weights
-        relative_importance:weights""",
+        SampleSource.draw:counts label_discrepancy:counts costs:cpu_hz least_power:cpu_hz
+        lemma1:cpu_hz objective:cpu_hz path_loss_db:distance_m catalogue:features
+        OSAFLConfig:hidden osafl_fcn:hidden osafl_fcn:input_shape SampleSource:labels
+        dirichlet:labels draw_test_set:labels costs:local_steps least_power:local_steps
+        lemma2:local_steps objective:local_steps evaluate:params dataset_?:requests
+        forget*:requests request:requests mean_interval:sample text:sample ShareStream:shares
+        MFedNova:sizes run-of-shares:stream drsr_discrepancy:t srsr_discrepancy:t lemma?:tx_watt
+        costs:tx_watt objective:tx_watt osafl_scores:updates *_weights:weights
+        effective_samples:weights relative_importance:weights""",
     "entry": """
         data rates evaluate_attack:*members *_sgd*:batches forget*:requests request:requests""",
     "other": """
