@@ -4,7 +4,7 @@ import importlib
 import re
 from pathlib import Path
 
-import docutils.nodes
+from docutils import nodes
 from sphinx.addnodes import pending_xref
 
 import sflkit
@@ -71,7 +71,7 @@ _TABLE = re.compile(r"^\|.*\|[ ]*\n\|[-:| ]+\|[ ]*\n(?:\|.*(?:\n|$))+", re.M)
 _CODE = re.compile(r"(^(?![\s.]).*(?<!::)\n)(?=\n    \S)", re.M)
 _AS_IT_IS = re.compile(r"\s*(?:>>>|\.\.|\* |\|.*\|\s*$)")  # a doctest, a directive, an item, a row
 _SPECIAL = re.compile(r"(`+)[^`]*\1|(\*{1,2})(?=\S)[^*`]+(?<=\S)\2|([*|])")
-_ERRATUM = re.compile(r"(?<=ERRATA )\d+")
+_CITED = re.compile(r"ERRATA (?:\d+(?:, | and )?)+")
 
 
 def as_rst(app, what, name, obj, options, lines):
@@ -111,19 +111,21 @@ def _list_table(table):
 
 
 def link_errata(app, doctree):
-    """Turn the number in each "ERRATA 12" of a text into a link to that erratum."""
-    for node in list(doctree.findall(docutils.nodes.Text)):
-        if not isinstance(node.parent, docutils.nodes.paragraph | docutils.nodes.entry):
+    """Turn the numbers in each "ERRATA 12 and 13" of a text into links to these errata."""
+    how = {"refdomain": "std", "reftype": "ref", "refexplicit": True, "refwarn": True}
+    how["refdoc"] = app.env.docname
+    for node in list(doctree.findall(nodes.Text)):
+        if not isinstance(node.parent, nodes.paragraph | nodes.entry):
             continue
-        pieces, at = [], 0
-        for found in _ERRATUM.finditer(node):
-            how = {"refdomain": "std", "reftype": "ref", "refexplicit": True, "refwarn": True}
-            how |= {"reftarget": f"erratum-{found[0]}", "refdoc": app.env.docname}
-            link = pending_xref("", docutils.nodes.inline("", found[0]), **how)
-            pieces += [docutils.nodes.Text(node[at : found.start()]), link]
-            at = found.end()
-        if pieces:
-            node.parent.replace(node, [*pieces, docutils.nodes.Text(node[at:])])
+        pieces = []
+        for text in re.split(f"({_CITED.pattern})", node):
+            for piece in re.split(r"(\d+)", text) if _CITED.fullmatch(text) else [text]:
+                found = nodes.Text(piece)
+                if piece.isdigit() and _CITED.fullmatch(text):
+                    found = pending_xref("", nodes.inline("", piece), **how)
+                    found["reftarget"] = f"erratum-{piece}"
+                pieces.append(found)
+        node.parent.replace(node, pieces)
 
 
 def setup(app):

@@ -21,7 +21,8 @@ as values. Equal settings are thus equal configs, with one result.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+import inspect
+from collections.abc import Callable, Collection, Mapping
 from functools import partial, wraps
 from typing import Annotated, Any, TypeVar, dataclass_transform, get_args, get_type_hints
 
@@ -31,6 +32,7 @@ import pydantic
 from sflkit import checks
 
 Class = TypeVar("Class", bound=type)
+Function = TypeVar("Function", bound=Callable)
 # Stands in a message for the name of the field, which a type does not know.
 _NAME = "<field>"
 # What pydantic calls the other kinds of refusal.
@@ -129,6 +131,41 @@ def settings(cls: Class) -> Class:
 
     made.__init__ = __init__
     return made
+
+
+def checked(function: Function) -> Function:
+    """Let a function take the arguments that are annotated by this module's types as they say.
+
+    The range of an argument thus stands in the signature alone. A default is taken as it is.
+
+    Raises
+    ------
+    ValueError
+        From the function, where an argument is not allowed; the message names the first.
+    """
+    kinds = get_type_hints(function, include_extras=True)
+    found = {name: check for name, kind in kinds.items() for check in _own_checks(kind)}
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def call(*args: Any, **given: Any) -> Any:
+        bound = signature.bind(*args, **given)
+        for name, check in found.items():
+            value = bound.arguments.get(name)
+            if name in bound.arguments and value is not signature.parameters[name].default:
+                try:
+                    bound.arguments[name] = check(value)
+                except ValueError as error:
+                    raise ValueError(str(error).replace(_NAME, name)) from None
+        return function(*bound.args, **bound.kwargs)
+
+    return call
+
+
+def _own_checks(kind: Any) -> list[Callable[[Any], Any]]:
+    """Return what `Whole`, `Number` or `OneOf` says in an annotation, alone or beside None."""
+    marks = [m for m in getattr(kind, "__metadata__", ()) if isinstance(m, pydantic.PlainValidator)]
+    return [m.func for m in marks] or [c for part in get_args(kind) for c in _own_checks(part)]
 
 
 def _kinds(cls: type) -> dict[str, Any]:

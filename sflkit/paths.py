@@ -27,6 +27,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO, Any
 
 # Whether this process may write to the published figures, see `drawn`.
 PUBLISH = "SFLKIT_PUBLISH"
@@ -115,10 +116,13 @@ def results_store() -> Path:
     return _env("SFLKIT_CACHE") or out() / "results"
 
 
-def write_atomic(path: Path | str, content: str | bytes) -> None:
+def write_atomic(
+    path: Path | str, content: str | bytes | Callable[[IO[bytes]], Any], *, durable: bool = False
+) -> None:
     """Write a file so that no reader ever sees half of it; an old one keeps its permissions.
 
-    The content goes to a temporary name beside `path`, which is then renamed. The temporary name is
+    The content, or what a function writes to the file, goes to a temporary name beside `path`,
+    which is then renamed; `durable` asks that both survive a power cut. The temporary name is
     always the same, so that a killed writer leaves at most one behind; writers of one file must
     therefore hold one `lock`. A link that lies at that name is removed, not followed.
 
@@ -134,13 +138,30 @@ def write_atomic(path: Path | str, content: str | bytes) -> None:
         mode = stat.S_IMODE(path.stat().st_mode) if path.is_file() else None
         temporary.unlink(missing_ok=True)
         with open(temporary, "xb", opener=new_file(mode)) as file:
-            file.write(content.encode("utf-8") if isinstance(content, str) else content)
+            if callable(content):
+                content(file)
+            else:
+                file.write(content.encode("utf-8") if isinstance(content, str) else content)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(temporary, path)
+        if durable:
+            _flush_folder(path.parent)
     except OSError as error:
         raise CannotWrite(error.errno, error.strerror or str(error), str(path)) from error
     finally:
         with contextlib.suppress(OSError):  # it is there only after an error
             temporary.unlink(missing_ok=True)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Put the names in a folder on the disk, as after a rename."""
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
 
 
 def new_file(mode: int | None) -> Callable[[str, int], int]:

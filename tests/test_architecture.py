@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import subprocess
 import sys
 from functools import cache
@@ -78,12 +77,6 @@ def test_sflkit_imports_downwards_and_nothing_of_the_companion():
     assert not wrong
 
 
-def test_a_notebooks_module_imports_no_other_notebooks():
-    ours = {name for name in MODULES if re.fullmatch(r"companion\.notebooks\.n\d\d", name)}
-    assert {f"companion.notebooks.n{number}" for number in (10, 12, 13)} <= ours
-    assert not [(name, other) for name in ours for other in used(name) & ours]
-
-
 def test_no_circles():
     done: set[str] = set()
 
@@ -125,7 +118,3 @@ def test_light_modules_load_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
-
-
-def test_every_file_says_what_it_holds():
-    assert not [name for name, path in MODULES.items() if not ast.get_docstring(tree_of(path))]

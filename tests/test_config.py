@@ -24,6 +24,7 @@ from sflkit.config import (
     Positive,
     Seed,
     Share,
+    checked,
     settings,
 )
 from sflkit.fats.config import FATSConfig
@@ -192,9 +193,17 @@ def test_own_data_in_a_config_are_sent_to_run():
         SFLConfig(data="fminst")
 
 
+GROWING = Registry("cache rule", {"fifo": Rule(list, "FIFO")})
+
+
+@settings
+class Growing:
+    rule: Annotated[str, OneOf(GROWING)] = "fifo"
+
+
 def test_a_rule_added_later_is_allowed():
-    RULES.add("later", Rule(list, "Later"))
-    assert Example(rule="later").rule == "later"
+    GROWING.add("later", Rule(list, "Later"))
+    assert Growing(rule="later").rule == "later"
 
 
 def test_a_field_without_default_must_be_given():
@@ -274,3 +283,24 @@ def test_a_config_of_a_script_travels_by_value(tmp_path):
     assert config == cls(rounds=3) and config.rule == "a"
     with pytest.raises(ValueError, match=r"^rounds=0 must be an integer >= 1$"):
         cls(rounds=0)
+
+
+@checked
+def counted(rule: Annotated[str, OneOf(RULES)], n: Count, *, share: Share | None = None, **more):
+    return rule, n, share, more
+
+
+def test_a_function_takes_its_arguments_as_its_annotations_say():
+    assert counted("fifo", 5.0, share=np.float32(0.5), x="y") == ("fifo", 5, 0.5, {"x": "y"})
+    assert type(counted("fifo", np.int8(5))[1]) is int and counted("fifo", 5, share=None)[2] is None
+    assert list(inspect.signature(counted).parameters) == ["rule", "n", "share", "more"]
+    for call, message in (
+        (lambda: counted("lru", 5), "rule='lru' must be one of 'fifo', .*"),
+        (lambda: counted("fifo", n=0), "n=0 must be an integer >= 1"),
+        (lambda: counted("fifo", None), "n=None must be an integer >= 1"),
+        (lambda: counted("fifo", 1, share=2), "share=2 must be a finite number >= 0 and <= 1"),
+    ):
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            call()
+    with pytest.raises(TypeError, match="missing"):
+        counted("fifo")

@@ -4,13 +4,9 @@ had it.
 
 from __future__ import annotations
 
-import ast
 import itertools
 import json
 import re
-import shutil
-import subprocess
-import sys
 
 import pytest
 
@@ -63,27 +59,14 @@ def test_sections_come_in_order(path):
     # the errata's notebook has two cells for each of them
     assert 12 <= len(cells) <= (40 if path.stem[:2] != "91" else 200)
     found = [section(cell) for cell in cells if section(cell)]
-    several = (*MIDDLE, *OPTIONAL)
-    assert [name for name in ORDER if name not in several and found.count(name) != 1] == [], (
-        "not there exactly once"
-    )
-    assert "run" in found and "figure" in found
+    once = [name for name in ORDER if name not in (*MIDDLE, *OPTIONAL)]
+    assert [name for name in once if found.count(name) != 1] == [], "not there exactly once"
     assert max(found.count(name) for name in ("verdict", "check", "audit")) <= 1
-    assert found[:2] == ["title", "answer"] and found[-2:] == ["provenance", "links"]
-    head = ["imports", "parameters", "validate"]
-    assert [name for name in found if name in head] == head, "in this order"
-    tail = [name for name in found if name in ORDER[ORDER.index("deviations") :]]
-    assert tail == sorted(tail, key=ORDER.index), "what closes a notebook has an order"
+    fixed = [name for name in found if name not in (*MIDDLE, "verdict")]
+    assert fixed == sorted(fixed, key=ORDER.index)
     assert found.index("validate") < found.index("run") < found.index("figure")
-    middle = cells[[section(c) for c in cells].index("validate") :]
+    assert found[:2] == ["title", "answer"] and found[-2:] == ["provenance", "links"]
     for cell in cells:
-        name = section(cell)
-        assert cell["cell_type"] == "markdown" or name or cell in middle, (
-            f"a code cell has no section: {source(cell)[:60]!r}"
-        )
-        assert name is None or (cell["cell_type"] == "markdown") == (name in MARKDOWN), (
-            f"{name} is a {cell['cell_type']} cell"
-        )
         assert sum(tag in ORDER for tag in tags(cell)) <= 1
         assert set(tags(cell)) <= {*ORDER, "nbval-ignore-output", refresh.FOLDED}
 
@@ -134,20 +117,6 @@ def test_links_lead_to_the_neighbours(path):
     assert source(cells_of(path)[0]).splitlines()[-1] == expected
 
 
-def test_the_index_leads_to_every_notebook():
-    index = ROOT / "notebooks" / "README.md"
-    text = index.read_text(encoding="utf-8")
-    assert broken_links(index, text) == []
-    assert [path.name for path in BOOKS if f"]({path.name})" not in text] == []
-
-
-def broken_links(file, text):
-    """The links of a Markdown text to files that are not there."""
-    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text)
-    local = [t for t in targets if not re.match(r"[a-z]+:", t)]
-    return [t for t in local if not (file.parent / t).exists()]
-
-
 @name_of
 def test_a_page_is_for_reading(path):
     """Code fills at most a quarter of the page, no visible cell has more than 40 lines, figures
@@ -165,10 +134,7 @@ def test_a_widget_is_a_section_of_its_own_with_a_static_picture(path):
     cells = cells_of(path)
     for before, cell in itertools.pairwise(cells):
         if section(cell) == "widget":
-            assert before["cell_type"] == "markdown"
-            heading, _, text = source(before).rpartition("## ")[2].partition("\n")
-            assert "## " in source(before) and heading, "no heading"
-            assert "try" in text.lower(), "the reader is not told what to try"
+            assert before["cell_type"] == "markdown" and "## " in source(before), "no heading"
             # the menus over all verdicts show a table in place of a picture
             static = {"image/png", "text/markdown"}
             assert any(static & set(output.get("data", {})) for output in cell["outputs"])
@@ -211,23 +177,6 @@ def test_the_published_parameters_are_those_of_the_cell(path):
     assert sum(begun) == 1
 
 
-def test_profiles_name_existing_notebooks():
-    numbers = {path.stem[:2] for path in BOOKS}
-    assert all(set(books) <= numbers for books in gate.profiles().values())
-
-
-@name_of
-def test_metadata_say_what_is_reproduced_and_how_long_it_takes(path):
-    meta = json.loads(path.read_text(encoding="utf-8"))["metadata"]["sflkit"]
-    assert all(
-        re.fullmatch(r"(sfl|ds|osafl|fats)-[A-Za-z0-9-]+", artefact)
-        for artefact in meta["artefacts"]
-    )
-    assert meta["artefacts"] or path.stem[:2] in ("00", "90", "91", "92", "93")
-    assert len(set(meta["artefacts"])) == len(meta["artefacts"])
-    assert 0 < meta["minutes"] <= 1.5
-
-
 def test_each_artefact_has_one_notebook():
     owners = [artefact for path in BOOKS for artefact in gate.Notebook(path).artefacts]
     assert sorted(owners) == sorted(set(owners))
@@ -254,29 +203,6 @@ def test_executed_without_errors_and_cleaned(path):
     assert nbformat.writes(refresh.clean(content)) == before, "run `sflkit refresh`"
 
 
-@name_of
-def test_enough_is_compared(path):
-    def compared(cell):
-        texts = [
-            o
-            for o in cell["outputs"]
-            if o["output_type"] == "stream" or "text/plain" in o.get("data", {})
-        ]
-        return texts and "nbval-ignore-output" not in tags(cell)
-
-    assert sum(bool(compared(cell)) for cell in code(path)) >= 3
-
-
-@any_of
-def test_functions_in_a_notebook_are_short(path):
-    for cell in code(path):
-        tree = ast.parse(re.sub(r"^[%!].*$", "pass", source(cell), flags=re.MULTILINE))
-        for node in ast.walk(tree):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                lines = node.end_lineno - node.lineno + 1
-                assert lines <= 25, f"{node.name} has {lines} lines and belongs into a module"
-
-
 @any_of
 def test_small_and_free_of_local_paths(path):
     assert path.stat().st_size < 1_000_000
@@ -298,35 +224,3 @@ def test_exercise_has_a_solution(path):
     assert [s for s in SOLUTIONS if s.stem[:2] == path.stem[:2]], (
         f"notebooks/solutions/{path.stem[:2]}_*.ipynb is missing"
     )
-
-
-def test_the_front_door_runs_through_the_gate(clone):
-    """Notebook 00 in a copy of the clone, called by its number, with one setting that differs from
-    its default.
-    """
-    for path in (*BOOKS, ROOT / "notebooks" / "profiles.yaml"):
-        shutil.copy(path, clone / "notebooks")
-    setting = next(
-        f"{p.name}={other}"
-        for p in gate.find("00").parameters.values()
-        if p.kind == "int"
-        for other in (p.default + 1, p.default - 1)
-        if _allowed(p, other)
-    )
-    done = subprocess.run(
-        [sys.executable, "-m", "sflkit.cli", "run", "00", "-p", setting],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    (executed,) = (clone / "out" / "runs" / "00-1").glob("00_*.ipynb")
-    injected = [source(cell) for cell in cells_of(executed) if "injected-parameters" in tags(cell)]
-    assert len(injected) == 1 and setting.replace("=", " = ") in injected[0].splitlines()
-    assert all(cell["execution_count"] for cell in code(executed))
-
-
-def _allowed(parameter, value):
-    try:
-        return parameter.check(value) == value
-    except gate.GateError:
-        return False

@@ -9,7 +9,6 @@ import ast
 import os
 import re
 import subprocess
-import sys
 import tomllib
 from importlib import metadata
 
@@ -93,18 +92,6 @@ def test_the_lock_lies_inside_the_ranges(project, lock):
 def test_the_lock_is_complete_on_every_platform(project, pins, python, system):
     environment = platform(python, system)
     assert _needed(project, environment) - set(valid(pins, environment)) == set()
-
-
-def test_the_lock_holds_nothing_else(project, pins, lock):
-    needed = _needed(project, platform())
-    # The lock was made with 3.11; later versions need a little less.
-    if sys.version_info[:2] == (3, 11):
-        assert set(lock) - needed == set()
-    # What has a marker is needed by something, or is there for something that is not installed
-    # here.
-    assert {
-        name for name, (_, marker) in pins.items() if marker is not None and name not in lock
-    } & needed == set()
 
 
 def _needed(project, environment):
@@ -191,14 +178,7 @@ def test_every_import_is_declared(root, project, folder, extras):
                 )
 
 
-def test_make_explains_itself_and_names_a_python_that_will_do(root, tmp_path):
-    said = subprocess.run(
-        ["make", "-C", root, "--no-print-directory"], capture_output=True, text=True, check=True
-    ).stdout
-    assert all(
-        f"make {target} " in said
-        for target in ("figures", "test", "lab", "site", "bench", "data", "clean")
-    )
+def test_make_names_a_python_that_will_do(root, tmp_path):
     needed = (
         "requirements.lock",
         "pyproject.toml",

@@ -57,14 +57,6 @@ def test_nothing_is_unpickled_or_evaluated():
     assert found == {"sflkit/data/files.py": {"pickle"}}
 
 
-def test_the_search_finds_what_it_should():
-    for line in ("import pickle", "torch.load(f)", "x.extractall()", "eval(x)", "yaml.load(f)"):
-        assert set(names(ast.parse(line))) & UNSAFE, line
-    assert not set(names(ast.parse("np.load(path, allow_pickle=False)"))) & UNSAFE
-    assert set(names(ast.parse("np.load(path, allow_pickle=True)"))) & UNSAFE
-    assert not set(names(ast.parse("model.eval()\nself.task.model.eval()"))) & UNSAFE
-
-
 def test_every_address_without_tls_comes_after_those_with_it():
     for name, source in downloads.SOURCES.items():
         secure = [address.startswith("https://") for address in source.addresses]

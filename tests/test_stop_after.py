@@ -60,14 +60,6 @@ def test_the_rows_are_the_first_of_the_whole_run(name):
         assert part.attrs == whole.attrs
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_rounds_that_are_none_of_the_run_are_refused(name):
-    run, config, given = CASES[name]
-    for stop in (0, 1000, 1.5, "all"):
-        with pytest.raises(ValueError, match=f"stop_after={stop!r} must be an integer >= 1"):
-            run(config, **given, stop_after=stop)
-
-
 def test_fats_stops_before_the_requests_and_only_what_trains_stops():
     whole = untimed(fats.run(TINY_RUN, data=federation()))
     learning = untimed(fats.run(TINY_RUN, data=federation(), stop_after=TINY_RUN.rounds))

@@ -26,10 +26,9 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("-p", help="name=value, checked against the notebook; may be repeated"),
 ]
-Jobs = Annotated[
-    int, typer.Option(min=1, max=1000, help="notebooks at a time; the cores are shared out")
-]
+Jobs = Annotated[int, typer.Option(min=1, max=1000, help="at a time; the cores are shared out")]
 Only = Annotated[str, typer.Option(help='numbers, such as "10 12"; all when empty')]
+Force = Annotated[bool, typer.Option("--force", help="Also notebooks of which nothing changed.")]
 Names = Annotated[
     list[str] | None, typer.Argument(help="numbers or names of notebooks; all when none is given")
 ]
@@ -58,9 +57,8 @@ def list_notebooks() -> None:
     with _exits():
         for book in gate.notebooks():
             minutes = f"{book.minutes:g} min" if book.minutes else "-"
-            typer.echo(
-                f"{book.number}  {book.title}\n    {minutes:>8}  {', '.join(book.artefacts) or '-'}"
-            )
+            drawn = ", ".join(book.artefacts) or "-"
+            typer.echo(f"{book.number}  {book.title}\n    {minutes:>8}  {drawn}")
 
 
 @app.command()
@@ -100,9 +98,7 @@ def figures(
     pdf: Annotated[
         bool, typer.Option("--pdf", help="Write each figure as a pdf into out/figures as well.")
     ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Also notebooks of which nothing changed.")
-    ] = False,
+    force: Force = False,
 ) -> None:
     """Execute the notebooks in place from published runs, several at a time, and write the pages
     that tell of them. A notebook of which nothing changed is left as it is.
@@ -115,8 +111,7 @@ def figures(
         os.environ[runner.WATCH] = runner.this_process()
         if pdf:
             os.environ["SFLKIT_PDF"] = "1"
-        books = gate.select(only)
-        folder = paths.figures()
+        books, folder = gate.select(only), paths.figures()
         mine = {book.name for book in books} | {name for book in books for name in book.artefacts}
         damaged = seals.damages(folder)
         if only:
@@ -124,9 +119,8 @@ def figures(
         for damage in damaged:
             typer.echo(f"{damage}; drawn anew")
         seals.mend(folder, damaged)
-        done = refresh.refresh_all(
-            books, jobs, echo=typer.echo, solutions=False, force=force or pdf
-        )
+        force = force or pdf
+        done = refresh.refresh_all(books, jobs, echo=typer.echo, solutions=False, force=force)
         damaged = seals.damages(folder)
         for damage in damaged:
             typer.echo(f"sflkit: {damage}; `make figures` draws all anew", err=True)
@@ -139,10 +133,7 @@ def figures(
 
 
 @app.command("paper")
-def compute_published(
-    jobs: Annotated[int, typer.Option(min=1, max=1000, help="runs at a time")] = 2,
-    only: Only = "",
-) -> None:
+def compute_published(jobs: Jobs = 2, only: Only = "") -> None:
     """Compute published runs that the notebooks lack, the cheapest stage first, at low priority.
 
     It may be stopped at any moment; called again, it goes on. Two beside each other share the work.
@@ -233,9 +224,8 @@ def audit_runs(
     audit.as_published()
     with _exits():
         books = gate.select(" ".join(notebook or ()))
-        asked = list(
-            {run.key: run for book in books for run in audit.published_runs(book)}.values()
-        )
+        asked = {run.key: run for book in books for run in audit.published_runs(book)}
+        asked = list(asked.values())
         findings = []
         for run in audit.pick(asked, runs, seed):
             finding = audit.check(run, rounds)
@@ -272,9 +262,7 @@ def refresh_notebooks(
     links: Annotated[
         bool, typer.Option("--links", help="Only write links and exercises anew.")
     ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Also notebooks of which nothing changed.")
-    ] = False,
+    force: Force = False,
 ) -> None:
     """Execute the committed notebooks and solutions in place with their own defaults, so that their
     outputs are current. A notebook of which nothing changed is left as it is.

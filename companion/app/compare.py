@@ -15,6 +15,7 @@ from sflkit import paths
 
 SETTINGS = "settings.json"  # of a run: its notebook and the value of each parameter
 PUBLISHED = "published"
+_LINES = 12  # of a figure, at most, that a table of means tells apart
 
 
 class Run(NamedTuple):
@@ -86,10 +87,22 @@ def _page(notebook: str, a: Run, b: Run, folder: Path) -> str:
 
 
 def _means(artefact: str, a: Run, b: Run) -> str:
-    """Return the mean of each numeric column behind a figure, in both runs, as a table."""
-    means = {
-        run.name: pd.read_csv(run.figures / f"{artefact}.csv").mean(numeric_only=True)
-        for run in (a, b)
-    }
-    table = pd.DataFrame(means).rename_axis("mean of").reset_index()
+    """Return the mean of each numeric column behind a figure, in both runs, as a table.
+
+    Where a column of words tells a few lines apart, such as the rules, each has means of its own.
+    """
+    found = {run.name: pd.read_csv(run.figures / f"{artefact}.csv") for run in (a, b)}
+    words = [
+        name
+        for name, column in found[a.name].items()
+        if not pd.api.types.is_numeric_dtype(column) and column.nunique() <= _LINES
+    ]
+    if words and all(words[0] in frame for frame in found.values()):
+        by = {name: frame.groupby(words[0], sort=False) for name, frame in found.items()}
+        means = {name: groups.mean(numeric_only=True).stack() for name, groups in by.items()}
+        named = [words[0], "mean of"]
+    else:
+        means = {name: frame.mean(numeric_only=True) for name, frame in found.items()}
+        named = ["mean of"]
+    table = pd.DataFrame(means).rename_axis(named).reset_index()
     return markdown(table.map(lambda cell: f"{cell:.4g}" if isinstance(cell, float) else cell))

@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 import sys
+from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -86,26 +87,24 @@ def keep(file: Path, began: float, seconds: float) -> None:
     sources |= set(map(str, origin.imported(inside)))
     if any(os.stat(name).st_mtime >= began for name in sources):
         return
-    kept = {
-        "sources": {name: _digest(name) for name in sorted(sources)},
-        "made": _made(file),
-        "packages": packages(),
-        "data": _data(),
-        "seconds": round(seconds, 1),
-    }
+    kept = _state(file, sources) | {"seconds": round(seconds, 1)}
     paths.write_atomic(_record(file), json.dumps(kept, indent=1))
 
 
 def is_current(file: Path) -> bool:
     """Return whether executing a notebook in place would change nothing."""
     kept = _read(file)
-    return (
-        bool(kept)
-        and kept["packages"] == packages()
-        and kept["data"] == _data()
-        and all(_digest(name) == digest for name, digest in kept["sources"].items())
-        and kept["made"] == _made(file)
-    )
+    return "sources" in kept and kept == kept | _state(file, kept["sources"])
+
+
+def _state(file: Path, sources: Iterable[str]) -> dict[str, Any]:
+    """Return what a notebook is made of today, by the files that it read."""
+    return {
+        "sources": {name: _digest(name) for name in sorted(sources)},
+        "made": _made(file),
+        "packages": packages(),
+        "data": _data(),
+    }
 
 
 def seconds(file: Path) -> float | None:
@@ -129,9 +128,9 @@ def _data() -> list[str]:
 def _read(file: Path) -> dict[str, Any]:
     try:
         kept = json.loads(paths.read(_record(file)))
-        return kept if set(kept) == {"sources", "made", "packages", "data", "seconds"} else {}
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError):
         return {}
+    return kept if isinstance(kept, dict) else {}
 
 
 def _counts(read: Path, file: Path) -> bool:

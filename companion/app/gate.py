@@ -110,10 +110,11 @@ class Parameter:
             return self.check([self._number(_plain(entry)) for entry in value])
         if not self.kind.startswith("list"):
             return self.check(self._number(value))
-        what = "text" if isinstance(value, str) else "no list"
+        what, meant = "text" if isinstance(value, str) else "no list", self._read(value)
+        form = meant if isinstance(meant, list) and meant else self.default
         raise GateError(
             f"{self.name}={value!r} is {what}; it must be {self.allowed} ({self.text}), with "
-            f'papermill -y "{self.name}: {self.default}"'
+            f'papermill -y "{self.name}: {form}"'
         )
 
     def _number(self, entry: Any) -> Any:
@@ -133,16 +134,15 @@ class Parameter:
     def _check_one(self, entry: Any, kind: str, value: Any) -> Any:
         if kind == "float" and type(entry) is int and abs(entry) < 2**53:
             entry = float(entry)
-        if type(entry).__name__ != kind or (kind == "float" and not math.isfinite(entry)):
-            raise self._refusal(value)
-        if self.choices and entry not in self.choices:
-            raise self._refusal(value)
-        if self.interval:
+        allowed = type(entry).__name__ == kind and (kind != "float" or math.isfinite(entry))
+        if allowed and self.choices:
+            allowed = entry in self.choices
+        if allowed and self.interval:
             left, low, high, right = self.interval
-            outside = not low <= entry <= high
-            at_open_end = (left == "(" and entry == low) or (right == ")" and entry == high)
-            if outside or at_open_end:
-                raise self._refusal(value)
+            allowed = low <= entry <= high
+            allowed &= (left == "[" or entry > low) and (right == "]" or entry < high)
+        if not allowed:
+            raise self._refusal(value)
         return entry
 
     def _refusal(self, value: Any) -> GateError:

@@ -8,7 +8,6 @@ it reads without a kernel, and `explorer` puts menus over the same table.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -81,14 +80,14 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
 
     A claim is told by its first sentence; links are relative to the folder of the notebooks.
     """
-    books = {name: book for book in gate.notebooks() for name in book.artefacts}
+    books = gate.by_artefact()
     shown = [
         (
             f"**{row.artefact}**",
             re.split(r"(?<=[.!?]) ", row.claim)[0],
             row.verdict,
             row.setting,
-            " · ".join(_links(row.artefact, books.get(row.artefact))),
+            _links(row.artefact, books.get(row.artefact)),
         )
         for row in rows.itertuples()
     ]
@@ -148,36 +147,30 @@ def explorer(rows: pd.DataFrame) -> ipywidgets.VBox:
     """Return menus for paper, verdict and setting and a field for a text, over the table."""
     import ipywidgets
 
-    def menu(name: str, values: Sequence[str]) -> ipywidgets.Dropdown:
-        return ipywidgets.Dropdown(options=[ALL, *values], description=name)
-
+    values = {"paper": PAPERS, "verdict": VERDICTS, "setting": SETTINGS}
     controls = {
-        "paper": menu("paper", list(PAPERS)),
-        "verdict": menu("verdict", VERDICTS),
-        "setting": menu("setting", SETTINGS),
-        "text": ipywidgets.Text(description="text", placeholder="such as theorem"),
+        name: ipywidgets.Dropdown(options=[ALL, *several], description=name)
+        for name, several in values.items()
     }
+    controls["text"] = ipywidgets.Text(description="text", placeholder="such as theorem")
     shown = ipywidgets.HTML()
 
-    def show(_change: object = None) -> None:
-        wanted = Filter(**{name: control.value for name, control in controls.items()})
-        shown.value = _html(wanted.chosen(rows))
+    def show(**wanted: str) -> None:
+        shown.value = _html(Filter(**wanted).chosen(rows))
 
-    for control in controls.values():
-        control.observe(show, names="value")
-    show()
+    ipywidgets.interactive_output(show, controls)
     return ipywidgets.VBox([ipywidgets.HBox(list(controls.values())), shown])
 
 
-def _links(artefact: str, book: gate.Notebook | None) -> list[str]:
+def _links(artefact: str, book: gate.Notebook | None) -> str:
     """Return links to the claim's block in VERDICTS.md, its notebook and its figure."""
-    links = [f"[parts](../VERDICTS.md#{anchor(artefact)})"]
-    if book:
-        links.append(f"[notebook {book.number}]({book.path.name})")
     figure = f"figures/{artefact}.png"
-    if (gate.root() / figure).is_file():
-        links.append(f"[figure](../{figure})")
-    return links
+    links = {
+        "parts": f"../VERDICTS.md#{anchor(artefact)}",
+        f"notebook {book and book.number}": book and book.path.name,
+        "figure": f"../{figure}" if (gate.root() / figure).is_file() else None,
+    }
+    return " · ".join(f"[{name}]({target})" for name, target in links.items() if target)
 
 
 def _html(rows: pd.DataFrame) -> str:

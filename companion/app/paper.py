@@ -31,6 +31,7 @@ from sflkit.runs import SweepError, lane, sweep
 from sflkit.runs.keys import canonical, describe
 
 LENGTHS = ("rounds", "episodes", "repeats")
+_ROW = "{:<30} {:>5} {:>8} {:>8}  {}"  # of the table that `status` returns
 _NAMED = 5  # results that nobody wants which are named
 
 
@@ -203,20 +204,13 @@ def status(books: Sequence[gate.Notebook], everything: bool = True) -> tuple[str
     records, damaged = shelf.survey(paths.published())
     found = courses(books, records)
     prices = Prices(records.values())
-    rows = [("notebook", "done", "missing", "spent", "left")]
+    lines = [_ROW.format("notebook", "done", "missing", "spent", "left")]
     shared: dict[str, tuple[Any, dict]] = {}
     for course in found:
         later = "" if course.ended else ", then error" if course.error else ", then later stages"
-        rows.append(_row(course.book.name, course.wanted, records, prices, later))
+        lines.append(_row(course.book.name, course.wanted, records, prices, later))
         shared |= course.wanted
-    rows.append(_row("total", shared, records, prices, ""))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(
-            [row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:4], widths[1:])), row[4]]
-        )
-        for row in rows
-    ]
+    lines.append(_row("total", shared, records, prices, ""))
     for course in found:
         if course.error:
             last = course.error.strip().splitlines()[-1]
@@ -236,14 +230,12 @@ def status(books: Sequence[gate.Notebook], everything: bool = True) -> tuple[str
     return "\n".join(lines), not any(course.error for course in found)
 
 
-def _row(
-    name: str, wanted: Mapping, records: Mapping, prices: Prices, later: str
-) -> tuple[str, ...]:
+def _row(name: str, wanted: Mapping, records: Mapping, prices: Prices, later: str) -> str:
     done = [key for key in wanted if key in records]
     left = [prices.of(head) for key, (_, head) in wanted.items() if key not in records]
     spent = sum(records[key]["seconds"] for key in done)
     time = (in_words(left) if left else "-") + later
-    return name, str(len(done)), str(len(left)), span(spent), time
+    return _ROW.format(name, len(done), len(left), span(spent), time)
 
 
 class Prices:

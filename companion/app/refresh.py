@@ -77,7 +77,7 @@ def refresh_all(
     last = [file for file in files if file.name.startswith(fingerprints.ALL_VERDICTS)]
     first = sorted((file for file in files if file not in last), key=longest)
     alone = paths.lock("figures", folder=paths.out() / ".locks")  # of all that publish here
-    with alone, ThreadPoolExecutor(jobs) as pool, runner.publishing(True):
+    with alone, ThreadPoolExecutor(jobs) as pool, runner.environment(**{paths.PUBLISH: "1"}):
         story.keep(books)
         return all([*pool.map(one, first), *pool.map(one, last)])
 

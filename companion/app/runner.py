@@ -130,13 +130,14 @@ def run(
     done = (paths.out() / profile if profile else _new_folder(book)) / book.path.name
     failed = done.with_suffix(".failed.ipynb")
     quietly(cores() if machine.THREADS_VARIABLE in os.environ else None)
-    for old in (failed, *_left_over(done)):
-        old.unlink(missing_ok=True)
+    failed.unlink(missing_ok=True)
     echo(f"{book.name} -> {done.parent}")
-    with publishing(False), _figures(None if profile else done.parent / "figures"):
-        if not profile:
-            said = {"notebook": book.name, "settings": gate.values(book, settings=settings)}
-            paths.write_atomic(done.parent / compare.SETTINGS, json.dumps(said, indent=1))
+    where: dict[str, str | None] = {paths.PUBLISH: None}
+    if not profile:
+        said = {"notebook": book.name, "settings": gate.values(book, settings=settings)}
+        paths.write_atomic(done.parent / compare.SETTINGS, json.dumps(said, indent=1))
+        where["SFLKIT_FIGURES"] = os.environ.get("SFLKIT_FIGURES") or str(done.parent / "figures")
+    with environment(**where):
         _execute(book, values, limit, done, failed)
     return done
 
@@ -167,16 +168,21 @@ def _new_folder(book: gate.Notebook) -> Path:
 
 
 @contextlib.contextmanager
-def _figures(folder: Path | None) -> Iterator[None]:
-    """Say to the kernels that start inside where figures go, unless the user says so or None."""
-    if folder is None or os.environ.get("SFLKIT_FIGURES"):
-        yield
-        return
-    os.environ["SFLKIT_FIGURES"] = str(folder)
+def environment(**values: str | None) -> Iterator[None]:
+    """Set variables of the environment for the kernels that start inside; None unsets one."""
+
+    def put(those: dict[str, str | None]) -> None:
+        for name, value in those.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+    before = {name: os.environ.get(name) for name in values}
+    put(values)
     try:
         yield
     finally:
-        del os.environ["SFLKIT_FIGURES"]
+        put(before)
 
 
 def _say_settings(file: Path, book: gate.Notebook, values: dict[str, Any]) -> None:
@@ -204,7 +210,7 @@ def _execute(
 
     # It warns of parameters that its own inspection overlooks.
     logging.getLogger("papermill").setLevel(logging.ERROR)
-    part = done.with_suffix(f".part{os.getpid()}.ipynb")
+    part = done.with_suffix(".part.ipynb")  # a killed run's is overwritten by the next
     done.parent.mkdir(parents=True, exist_ok=True)
     try:
         with watched(book.name, limit) as options:
@@ -234,20 +240,6 @@ def _execute(
         part.unlink(missing_ok=True)
 
 
-@contextlib.contextmanager
-def publishing(allowed: bool) -> Iterator[None]:
-    """Say to the kernels that start inside whether they may write to the published figures."""
-    before = os.environ.pop(paths.PUBLISH, None)
-    if allowed:
-        os.environ[paths.PUBLISH] = "1"
-    try:
-        yield
-    finally:
-        os.environ.pop(paths.PUBLISH, None)
-        if before is not None:
-            os.environ[paths.PUBLISH] = before
-
-
 def quietly(threads: int | None) -> None:
     """Tell the kernels to come that nobody watches (no progress bars), and how many threads each
     may use.
@@ -257,14 +249,3 @@ def quietly(threads: int | None) -> None:
         os.environ[machine.THREADS_VARIABLE] = str(threads)
         for name in _THREAD_LIMITS:  # numpy's and torch's own pools, read when they load
             os.environ.setdefault(name, str(threads))
-
-
-def _left_over(done: Path) -> list[Path]:
-    """Return the parts that killed runs left, but not those of runs in progress."""
-    import psutil
-
-    name = re.escape(done.name.split(".")[0])
-    parts = (
-        (p, re.fullmatch(rf"{name}\..*part(\d+)\.ipynb", p.name)) for p in done.parent.iterdir()
-    )
-    return [p for p, match in parts if match and not psutil.pid_exists(int(match[1]))]

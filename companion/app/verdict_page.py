@@ -99,6 +99,7 @@ def in_short() -> dict[str, str]:
 def _line(row: Any, parts: list, book: gate.Notebook | None) -> dict[str, str]:
     """Return a claim's line of the table, and the names of its block."""
     first = next(iter(_ranked(row.verdict, parts)), None)
+    printed, share = _effect(row, first)
     return {
         "name": name_of(row.artefact),
         "anchor": anchor(row.artefact),
@@ -106,8 +107,8 @@ def _line(row: Any, parts: list, book: gate.Notebook | None) -> dict[str, str]:
         "short": in_short().get(row.artefact, row.artefact),
         "verdict": _verdict(row, parts),
         "ours": _found(first, brief=True) if first is not None else "",
-        "printed": _printed(row, first),
-        "share": _share(first.size) if first is not None else "",
+        "printed": printed,
+        "share": share,
         "links": _links(row, book),
     }
 
@@ -125,10 +126,13 @@ def answer(verdict: str, parts: list) -> str:
     words = first.sentence.rstrip(".")
     if first.answer not in ("yes", verdict):
         words = f"{_ANSWERS[first.answer].capitalize()}: {words}"
-    found = _found(first)
-    text = _sentence(f"{words}: {found}" if found else words)
     # what the verdict says already is not said again
-    if verdict == first.answer == "open" and first.hint not in ("", rules.DISAGREE, NOT_SEEN):
+    found = _found(first).removesuffix(f", {NO_HEADROOM}")
+    text = _sentence(f"{words}: {found}" if found else words)
+    if first.hint.startswith(NO_HEADROOM):
+        control = first.hint.removeprefix(f"{NO_HEADROOM}: ")
+        text += f" There is nothing to win here, since this is not seen: {_sentence(control)}"
+    elif verdict == first.answer == "open" and first.hint not in ("", rules.DISAGREE, NOT_SEEN):
         text += f" {_sentence(first.hint)}"
     errata = sorted({str(int(part.erratum)) for part in parts if part.erratum}, key=int)
     listed = " and ".join(filter(None, [", ".join(errata[:-1]), *errata[-1:]]))
@@ -196,19 +200,16 @@ def _found(part: Any, brief: bool = False) -> str:
     several = part.hint.startswith((rules.DISAGREE, rules.UNDECIDED, rules.THE_SAME))
     if several and (brief or part.hint.startswith(rules.THE_SAME)):
         ours = _side_by_side(ours)
-    if several and brief:  # the block has the intervals
-        ours = re.sub(r" \[[^\]]*\]", "", ours)
-    if brief:
-        ours = ours if several else ours.partition(";")[0]
-        return " ".join(text for text in (ours, part.interval) if text)
+    if brief:  # the block has the intervals
+        ours = re.sub(r" \[[^\]]*\]", "", ours) if several else ours.partition(";")[0]
+        return f"{ours} {part.interval}".strip()
     count, *entries = ours.split("; ")
     if len(entries) > _MOST_ENTRIES:
         more = f"and {len(entries) - _MOST_ENTRIES} more"
         ours = "; ".join([count, *entries[:_MOST_ENTRIES], more])
-    found = " ".join(text for text in (ours, part.interval) if text)
+    found = f"{ours} {part.interval}".strip()
     why = part.hint if part.answer == "yes" or part.hint.startswith(_LIMITS) else ""
     why = NO_HEADROOM if why.startswith(NO_HEADROOM) else why
-    why = "" if why.startswith(rules.THE_SAME) else why
     why = "" if several else why
     return ", ".join(text for text in (part.levels, found, part.size, why) if text)
 
@@ -221,17 +222,13 @@ def _side_by_side(ours: str) -> str:
     return "; ".join(plain)
 
 
-def _printed(row: Any, part: Any) -> str:
-    """Return the printed difference of a part, or what the paper prints where that is short."""
+def _effect(row: Any, part: Any) -> tuple[str, str]:
+    """Return the printed difference of a part, or what the paper prints where that is short, and
+    ours as a share of it.
+    """
     if part is not None and (size := re.search(_SIZE, part.size)):
-        return size[2].strip()
-    return row.printed if len(row.printed.split()) <= 4 else ""
-
-
-def _share(size: str) -> str:
-    """Return ours as a share of the printed effect, "" where there is none."""
-    found = re.search(_SIZE, size)
-    return found[1].strip() if found else ""
+        return size[2].strip(), size[1].strip()
+    return row.printed if len(row.printed.split()) <= 4 else "", ""
 
 
 def _setting(row: Any) -> str:

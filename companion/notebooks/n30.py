@@ -1,4 +1,4 @@
-"""Notebook 30, requests and stores: what is computed, the evidence for its claims, pictures.
+"""Notebook 30, requests and stores: what is computed, the evidence for its claims.
 
 Source: OSAFL, Section II-A (stores, Fig. 2), Table I, Appendix D-A (Algorithm 5), with ERRATA 39
 and 40. The model is in `sflkit.osafl.video` and `sflkit.osafl.stores`.
@@ -7,21 +7,17 @@ and 40. The model is in `sflkit.osafl.video` and `sflkit.osafl.stores`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from companion import figures, story
+from companion import story
 from companion.judging import tables
 from companion.judging.claims import NotRun
 from sflkit import data
 from sflkit.osafl import stores, video
 from sflkit.randomness import generator
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 Evidence = dict[str, Any]
 FLOAT_BITS = 32
@@ -404,93 +400,3 @@ def evidence(
 
 def _table1(quantity: str) -> float:
     return tables.paper_value("osafl", "osafl-tab1", quantity)
-
-
-def notes(gamma: float, q: float, top_k: int, label_bits: int) -> dict[str, str]:
-    """Return the causes that were found, by artefact; `top_k` is Fig. 2's."""
-    return {
-        "osafl-alg5": "The printed normaliser of (80) is the reciprocal of the one meant (ERRATA "
-        "39); preferences are renormalised without the present genre (ERRATA 40). gamma = "
-        f"{gamma:g} and q = {q:g} are ours.",
-        "osafl-fig2": f"gamma = {gamma:g}, q = {q:g} and K = {top_k} are ours; the paper does not "
-        "state them for this figure.",
-        "osafl-tab1": f"log2(100) = {np.log2(100):.2f}; ids of equal length need {label_bits} bits "
-        "(ERRATA 40).",
-    }
-
-
-def law(
-    popularity: np.ndarray, printed: np.ndarray, found: Frequencies, user: int, title: str
-) -> tuple[Figure, dict[str, Any]]:
-    """Draw popularity in a genre, one user's law, and simulated beside exact frequencies.
-
-    Parameters
-    ----------
-    popularity, printed : array (n_ranks,)
-        Normalised, and (80) as printed.
-    found : Frequencies
-    user : int
-        Whose law is drawn.
-    title : str
-        Of the law.
-
-    Returns
-    -------
-    fig : Figure
-    drawn : dict
-        What it draws, for `figures.save_figure`.
-    """
-    import matplotlib.pyplot as plt
-
-    fig, (left, middle, right) = plt.subplots(1, 3, figsize=(12.2, 4.0))
-    ranks = np.arange(1, len(popularity) + 1)
-    sum_of = f"(80) as printed: sum {printed.sum():.0f}"
-    left.plot(ranks, printed, **figures.series_style(None, 1), label=sum_of)
-    left.plot(ranks, popularity, **figures.series_style(None, 0), label="normalised: sum 1")
-    left.axhline(1, color="black", linewidth=0.8)
-    left.set(yscale="log", xlabel="rank of a file in its genre", ylabel="probability")
-    left.set(title="popularity", xticks=[1, 5, 10, 15, 20])
-    left.set_ylim(top=left.get_ylim()[1] * 8)
-    left.legend(fontsize=9, loc="upper right")
-    own = found.law[user]
-    flat = dict(norm="log", interpolation="nearest", origin="lower")
-    image = middle.imshow(np.where(own > 0, own, np.nan), **flat)
-    middle.set(xlabel="next file", ylabel="last file", title=title)
-    middle.set_xticks(range(0, 101, 20))
-    middle.set_yticks(range(0, 101, 20))
-    middle.grid(visible=False)
-    fig.colorbar(image, ax=middle, label="probability", shrink=0.9)
-    exact = found.law[found.big]
-    share = found.seen[found.big] / (found.expected[found.big] / exact)
-    dots = dict(s=5, alpha=0.3, color="#0072B2", edgecolors="none", rasterized=True)
-    right.scatter(exact, share, **dots)
-    low = 0.5 * exact.min()
-    right.plot([low, 1], [low, 1], color="black", linewidth=1)
-    right.set(xscale="log", yscale="log", xlabel="exact probability")
-    right.set(ylabel="simulated frequency", title="all users' transitions")
-    drawn = {"popularity": popularity, "law": own, "simulated": np.stack([exact, share])}
-    return fig, drawn
-
-
-def sample(found: Sample) -> Figure:
-    """Draw the blocks of a sample of Dataset-1, and the bytes of the smallest and largest store."""
-    import matplotlib.pyplot as plt
-
-    fig, (left, right) = plt.subplots(1, 2, figsize=(10.4, 3.6), width_ratios=[1.3, 1])
-    table = found.blocks
-    left.barh(range(len(table)), table["features"], color="#0072B2")
-    left.set_yticks(range(len(table)), table["block"], fontsize=9)
-    for i, (size, begin) in enumerate(zip(table["features"], table["from"], strict=True)):
-        left.text(size * 1.2, i, f"{size}  (from {begin})", va="center", fontsize=9)
-    left.set(xscale="log", xlabel="number of features", xlim=(0.5, 1e5), ylim=(4.6, -0.6))
-    left.set_title(f"Dataset-1: {found.features} features")
-    bits = {"Dataset-1": found.features * FLOAT_BITS, "Dataset-2": found.label_bits}
-    for count, shift, color in ((320, -0.18, "#56B4E9"), (640, 0.18, "#D55E00")):
-        size = [count * each / 8 for each in bits.values()]
-        look = dict(width=0.34, color=color, log=True, label=f"{count} samples")
-        right.bar(np.arange(2) + shift, size, **look)
-    right.legend(fontsize=9)
-    right.set_xticks(range(2), bits)
-    right.grid(axis="x", visible=False)
-    right.set(ylabel="bytes of a store", ylim=(10, 1e8), title="smallest and largest store")
-    return fig

@@ -1,4 +1,4 @@
-"""Notebook 31, a client's resources: what is computed, the evidence for its claims, pictures.
+"""Notebook 31, a client's resources: what is computed, the evidence for its claims.
 
 Source: OSAFL, Section II-C (problem (5), Lemmas 1 and 2, Algorithms 1 and 3), Section V-A (Fig. 3),
 Appendix B (Algorithm 4), with ERRATA 34 to 36. A *fleet* is all clients of a seed in all rounds,
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from companion import figures
 from companion.judging import tables
 from companion.judging.claims import Undecided
 from companion.widgets import SLIDER, picture
@@ -28,7 +27,6 @@ from sflkit.randomness import generator
 if TYPE_CHECKING:
     from ipywidgets import VBox
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 Evidence = dict[str, Any]
@@ -361,22 +359,6 @@ def printed_shares() -> dict[str, float]:
     return {name: tables.paper_value("osafl", "osafl-fig3", f"{what} {name}") for name in NETWORKS}
 
 
-def overview(found: Stragglers) -> pd.DataFrame:
-    """Return the paper's shares beside ours, means over seeds, and who was left out wrongly."""
-    rows = []
-    for name, paper in printed_shares().items():
-        able, out = found.wrongly[name]
-        row = {
-            "network": name,
-            "paper": paper,
-            f"start {found.start:g}": found.half(found.start, name).mean(),
-            "exact": found.half("exact", name).mean(),
-            "left out, but able": able / max(out, 1),
-        }
-        rows.append(row)
-    return pd.DataFrame(rows).set_index("network")
-
-
 # --- the verdicts ---------------------------------------------------------------------------------
 
 
@@ -417,23 +399,6 @@ def evidence(
     return judged | {"osafl-fig3": larger, "osafl-rem1": {"nonconvex": bent}}
 
 
-def notes(weight: float, share: float, n_cvxpy: int) -> dict[str, str]:
-    """Return the causes that were found, by artefact."""
-    return {
-        "osafl-lem1": "The steps are real numbers; whole ones are not asked for (ERRATA 36).",
-        "osafl-lem2": "For the steps of Lemma 1, which keep the frequency below its largest.",
-        "osafl-alg3": "The optimum is (10c) in closed form; nothing needs approximating.",
-        "osafl-alg1": "It stands still after the first pass: Lemma 2 makes (10c) the power of the "
-        "start, which decides everything (ERRATA 35); the best of (5) itself is always a single "
-        f"step (ERRATA 34). The best that counts here is the best with whole steps, and a tenth "
-        "is our limit: the paper says that the problem is solved approximately, not how nearly. "
-        f"The weight is epsilon = {weight:g} and the start {share:g} p_max, for all four networks.",
-        "osafl-alg4": f"As Algorithm 1, solved with cvxpy; {n_cvxpy} clients a seed, CNN.",
-        "osafl-fig3": "The shares are those of an unstated start and channel, and most clients "
-        "left out could take part.",
-    }
-
-
 _LEVELS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1400]  # MHz
 
 
@@ -449,40 +414,6 @@ def fits(ax: Axes, power: np.ndarray, steps: np.ndarray, cpu_hz: np.ndarray) -> 
         shown = ax.contourf(power, steps, cpu_hz / 1e6, **look)
         label = "lowest CPU frequency (MHz)"
         plt.colorbar(shown, ax=ax, label=label, format="%g", ticks=_LEVELS)
-
-
-def value_by_start(found: pd.DataFrame) -> tuple[Figure, dict[str, Any]]:
-    """Draw how much of the best value of (5) Algorithm 1 reaches, over its start and epsilon.
-
-    Parameters
-    ----------
-    found : DataFrame
-        As `by_start_and_weight` returns.
-
-    Returns
-    -------
-    fig : Figure
-    drawn : dict
-        What it draws, for `figures.save_figure`.
-    """
-    import matplotlib.pyplot as plt
-
-    fig, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.0))
-    weights = found["epsilon"].unique()
-    by = found.groupby(["network", "epsilon", "start"])["reached"].mean().unstack("start")
-    for i, weight in enumerate(weights):
-        look = figures.series_style(None, i)
-        mean = by.xs(weight, level="epsilon").mean()
-        left.plot(mean.index, mean, **look, label=f"$\\varepsilon$ = {weight:g}")
-    for i, name in enumerate(NETWORKS):
-        row = by.loc[name].loc[weights[len(weights) // 2]]
-        right.plot(row.index, row, **figures.series_style(None, i), label=name)
-    left.set(title="mean of the four networks", ylabel="value reached / best value")
-    right.set(title=f"$\\varepsilon$ = {weights[len(weights) // 2]:g}")
-    for ax in (left, right):
-        ax.set(xscale="log", ylim=(0, 1), xlabel=r"start $p/p_\mathrm{max}$")
-        ax.legend(fontsize=9)
-    return fig, {"reached": found}
 
 
 _PARAMETERS_BITS = 33e6  # a million parameters

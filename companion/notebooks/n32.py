@@ -1,4 +1,4 @@
-"""Notebook 32, the scores: what is computed, the evidence for its claims, pictures.
+"""Notebook 32, the scores: what is computed, the evidence for its claims.
 
 Source: OSAFL, Section III-B (score, Remark 2), Section IV, (21), (24) to (35), with ERRATA 31
 and 32. Theorem 1 and Remark 4 are put to the test in `quadratics`. chi is 1 unless said otherwise.
@@ -8,21 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from companion import figures
 from companion.judging import tables
 from companion.notebooks.quadratics import Conditions, Online
 from sflkit.osafl.bounds import optimal_scores, score_objective
 from sflkit.randomness import generator
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 Evidence = dict[str, Any]
 NETWORKS = ("FCN", "SqueezeNet1", "CNN", "LSTM")
@@ -57,10 +51,6 @@ class Operations(NamedTuple):
 
     of: dict[tuple[int, int], int]
     slope: dict[str, float]
-
-    def over_formula(self) -> dict[str, float]:
-        """Return the counts over 6 U N + 2 N."""
-        return {f"{u} x {n}": count / (6 * u * n + 2 * n) for (u, n), count in self.of.items()}
 
 
 def operations(rng: np.random.Generator) -> Operations:
@@ -215,18 +205,6 @@ def _coefficients(values: Mapping[str, Any], psi: float) -> tuple[np.ndarray, np
     return of_square, of_b + psi * 16 * values["rho1"] * be**2 * a * k**2
 
 
-def solver_table(solved: pd.DataFrame) -> pd.DataFrame:
-    """Return in how many problems (34) is the minimiser to 1e-6, by psi."""
-    right = pd.DataFrame(
-        {
-            "psi": solved["psi"],
-            "(34) as printed is right": solved["error as printed"] < 1e-6,
-            "with psi in C_u it is right": solved["error with psi"] < 1e-6,
-        }
-    )
-    return right.groupby("psi").sum().assign(problems=right.groupby("psi").size())
-
-
 def coefficients(seed: int, rates: Mapping[str, tuple[float, float]]) -> dict[str, np.ndarray]:
     """Return the best score over lambda for 200 random rounds of 100 clients, by network.
 
@@ -266,11 +244,6 @@ class OneClient(NamedTuple):
     score: np.ndarray
     given: np.ndarray
     free: np.ndarray
-
-    @property
-    def best(self) -> tuple[float, float]:
-        """The scores at which `given` and `free` are least."""
-        return tuple(float(self.score[np.argmin(v)]) for v in (self.given, self.free))
 
 
 def one_client() -> OneClient:
@@ -346,168 +319,3 @@ def evidence(found: Found) -> dict[str, Evidence]:
             "kept": (special["exact"].to_numpy(), special["(25)"].to_numpy()),
         },
     }
-
-
-def notes(found: Found) -> dict[str, str]:
-    """Return the causes that were found, by artefact."""
-    low = min(np.quantile(v, 0.01) for v in found.coefficients.values())
-    high = max(np.quantile(v, 0.99) for v in found.coefficients.values())
-    above = (found.special["exact"] / found.special["(26)"]).max()
-    return {
-        "osafl-eq35": "C_u lacks psi in print (ERRATA 31), which alone makes the verdict. (21) has "
-        "another letter in its denominator in our copy of the text (ERRATA 79), which may be the "
-        f"copy's fault. The best score over lambda is {low:.2f} to {high:.2f}; lambda "
-        "itself is arbitrary (ERRATA 32): no score is derived.",
-        "osafl-rem2": "6 U N + 2 N additions and multiplications. The time is linear only while "
-        "the updates fit into the processor's cache: 0.8 ns a number at 13 MB, 2.1 ns at 100 MB on "
-        "one core of ours.",
-        "osafl-thm1": "About the score-weighted loss (18). It fails for A <= 0 and, at every point "
-        "of the grid, for moving data; with Remark 3's step size and each round's loss decrease on "
-        "its own data it holds, but the decreases no longer telescope (ERRATA 33).",
-        "osafl-rem4": f"(26) drops 1/A and is false, the exact mean is up to {above:.4f} of it "
-        "(ERRATA 58).",
-    }
-
-
-def comparison_rows(found: Found) -> list[dict]:
-    """Return ours and the paper's numbers for a table of `results.tables.comparison`."""
-    own = found.static[found.static["feasible"] & (found.static["loss"] == "(18)")]
-    still, special = found.moving[found.moving["feasible"]], found.special
-    rows = [
-        (f"operations of the scores, power of {name}", slope, 1.0)
-        for name, slope in found.operations.slope.items()
-    ]
-    ratios = (
-        ("largest exact mean over (24), data that stay", own["exact"] / own["bound"]),
-        ("largest exact mean over (24), moving data", still["ratio"]),
-        ("the same, decrease on the old data", still["exact"] / still["corrected"]),
-        ("largest exact mean over (26)", special["exact"] / special["(26)"]),
-        ("largest exact mean over (25)", special["exact"] / special["(25)"]),
-    )
-    rows += [(name, ratio.max(), "at most 1") for name, ratio in ratios]
-    return [{"quantity": name, "ours": ours, "paper": paper} for name, ours, paper in rows]
-
-
-LEVELS = np.linspace(0, 1, 401)  # of the distributions of best score over lambda
-
-
-def score(
-    updates: np.ndarray,
-    scores: np.ndarray,
-    coefficients: Mapping[str, np.ndarray],
-    one: OneClient,
-) -> Figure:
-    """Draw the score in four panels.
-
-    Six updates and their scores, the score over the angle, the distribution of the best score over
-    lambda, and the surrogate (30) of one client. `coefficients` and `one` are those of `Found`.
-    """
-    import matplotlib.pyplot as plt
-
-    fig, ((plane, curve), (spread, why)) = plt.subplots(2, 2, figsize=(9.6, 7.2))
-    _plane(plane, updates, scores)
-    angle = np.linspace(0, 180, 91)
-    for i, chi in enumerate((1, 2, 10)):
-        look = figures.series_style(None, i) | {"markevery": 15}
-        value = (chi + np.cos(np.deg2rad(angle))) / (chi + 1)
-        curve.plot(angle, value, **look, label=rf"$\chi={chi}$")
-    curve.set(xlabel="angle to the average update (degrees)", ylabel="score", ylim=(0, 1.02))
-    curve.set(xticks=range(0, 181, 45), title="score (21)")
-    curve.legend()
-    for i, (name, values) in enumerate(coefficients.items()):
-        look = figures.series_style(None, i) | {"marker": "None"}
-        spread.plot(np.quantile(values, LEVELS), LEVELS, **look, label=name)
-    spread.axvline(0.9, color="black", linewidth=0.8)
-    spread.set(xlabel=r"best score / $\lambda$ in random rounds", ylabel="share below")
-    spread.set(xlim=(0.4, 1.01), ylim=(0, 1), title="the coefficient of (35)")
-    spread.legend(loc="upper left", fontsize=9)
-    why.plot(one.score, one.given, color="#0072B2", label=r"$\lambda=0.8$ given")
-    look = dict(color="#D55E00", linestyle="--", label=r"$\lambda=\Delta/2$, the best one")
-    why.plot(one.score, one.free, **look)
-    why.plot(one.best[0], one.given.min(), "o", color="#0072B2")
-    why.plot(one.best[1], one.free.min(), "s", color="#D55E00", clip_on=False, zorder=5)
-    why.set(xlabel=r"score $\Delta$ of a single client", ylabel="surrogate (30)", xlim=(0, 1))
-    why.set_title("what the bound really prefers")
-    why.legend(fontsize=9)
-    return fig
-
-
-def _plane(ax: Axes, updates: np.ndarray, scores: np.ndarray) -> None:
-    """Draw updates as arrows with their scores, their mean, and their score-weighted mean."""
-    import matplotlib.pyplot as plt
-
-    colours = plt.get_cmap("cividis")
-    for d, s in zip(updates, scores, strict=True):
-        arrow = dict(arrowstyle="-|>", color=colours(s), linewidth=2.2)
-        ax.annotate("", d, (0, 0), arrowprops=arrow)
-        place = d + 0.13 * d / np.linalg.norm(d)
-        ax.text(*place, f"{s:.2f}", ha="center", va="center", fontsize=10)
-    means = (
-        (updates.mean(axis=0), "#D55E00", "average update"),
-        ((scores[:, None] * updates).mean(axis=0), "#0072B2", "weighted by the scores"),
-    )
-    for vector, color, name in means:
-        look = dict(color=color, linewidth=5, solid_capstyle="round", label=name, zorder=3)
-        ax.plot(*np.stack([0 * vector, vector], axis=1), **look)
-    ax.set(xlim=(-1.25, 1.75), ylim=(-0.95, 1.45), aspect="equal", xlabel=r"$d_1$", ylabel=r"$d_2$")
-    ax.set_title(r"six updates and their scores, $\chi=1$")
-    ax.legend(loc="upper right", fontsize=9)
-
-
-def theorem1(static: pd.DataFrame, moving: pd.DataFrame) -> Figure:
-    """Draw Theorem 1 against exact values, for data that stay and for data that move.
-
-    The tables are those of `quadratics.static` and `quadratics.steady_walk`.
-    """
-    import matplotlib.pyplot as plt
-
-    fig, (left, middle, right) = plt.subplots(1, 3, figsize=(12.0, 4.2))
-    own = (static["score"] == "1") & (static["loss"] == "(18)") & (static["kappa"] == "5")
-    for i, (product, line) in enumerate(static[own].groupby("product")):
-        look = figures.series_style(None, i)
-        left.plot(line["rate"], line["exact"], **look, label=rf"$\eta\tilde\eta={product:g}$")
-        ok = line["feasible"] & (line["bound"] < np.inf)
-        dotted = dict(color=look["color"], linestyle=":", marker=".")
-        left.plot(line["rate"][ok], line["bound"][ok], **dotted)
-    left.set(xscale="log", yscale="log", xlabel=r"local rate $\eta$")
-    title = r"Theorem 1: $\Delta=1$, $\kappa=5$ (dotted: (24))"
-    left.set(ylabel="mean squared gradient", title=title)
-    left.set_ylim(top=15)
-    left.legend(fontsize=8.5, loc="upper left")
-    order = {"1/4": 0.25, "1/2": 0.5, "3/4": 0.75, "1": 1.0}
-    usable = static[static["feasible"]]
-    readings = {"(18)": "score-weighted loss (18)", "(3)": "true loss (3)"}
-    for i, (reading, text) in enumerate(readings.items()):
-        top = usable[usable["loss"] == reading].groupby("score")["ratio"].max()[list(order)]
-        middle.plot(list(order.values()), top, **figures.series_style(None, i), label=text)
-    middle.axhline(1, color="black", linewidth=1)
-    middle.set(xlabel=r"score $\Delta$ of all clients", ylabel="largest exact / bound")
-    middle.set(ylim=(0, None), xticks=list(order.values()), title="data that stay")
-    middle.legend(fontsize=8.5)
-    for i, ((kappa, rate), line) in enumerate(moving.groupby(["kappa", "rate"])):
-        look = figures.series_style(None, i) | {"markevery": 4}
-        name = rf"$\kappa={kappa}$, $\eta={rate}$"
-        right.plot(line["product"], line["ratio"], **look, label=name)
-    right.axhline(1, color="black", linewidth=1)
-    right.set(xscale="log", yscale="log", xlabel=r"$\eta\tilde\eta$", ylabel="exact / bound")
-    right.set_title("data that move")
-    right.legend(fontsize=8.5)
-    return fig
-
-
-def remark4(special: pd.DataFrame) -> Figure:
-    """Draw the exact mean over (26) and over (25); `special` is of `identical_clients`."""
-    import matplotlib.pyplot as plt
-
-    fig, axes = plt.subplots(1, 2, figsize=(9.6, 3.9))
-    for ax, column in zip(axes, ("(26)", "(25)"), strict=True):
-        for i, (kappa, line) in enumerate(special[special["product"] == 1.0].groupby("kappa")):
-            look = figures.series_style(None, i) | {"markevery": 6}
-            ratio = line["exact"] / line[column]
-            ax.plot(line["fraction"] / 4, ratio, **look, label=rf"$\kappa={kappa}$")
-        ax.axhline(1, color="black", linewidth=1)
-        ax.set(xlabel=r"$\beta\eta\kappa$", ylabel="exact / bound", xlim=(0, 0.25))
-        ax.set_title(f"{column}, $\\eta\\tilde\\eta=1/\\beta$")
-    axes[0].legend(fontsize=9)
-    axes[1].set_ylim(0, 1.05)
-    return fig

@@ -511,8 +511,8 @@ def settings_1(
     special["osafl-fig7"] = Setting("stand-in", "the sizes are ours")
     special["osafl-superior"] = Setting("full", "the numbers that the paper prints")
     said = (
-        f"reading: {name_of(found.read.best)}, the nearest of {len(found.read.table)} to Table II "
-        "on another seed"
+        f"of {len(found.read.table)} readings of what the paper leaves open the one that came "
+        f"nearest to Table II on another seed ({name_of(found.read.best)})"
     )
     special |= dict.fromkeys(_READ, Setting("full", f"{ours}; {said}"))
     panels = f"{ours}; CNN and SqueezeNet1 not run to the end; {said}"

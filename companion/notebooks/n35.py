@@ -1,27 +1,21 @@
-"""Notebook 35, static against streaming data: runs, evidence, pictures.
+"""Notebook 35, static against streaming data: runs and evidence.
 
 Source: OSAFL, Section I, Fig. 1, Appendix A.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from companion import figures, story
-from companion.judging.claims import Setting
+from companion import story
 from companion.plans import Stage
-from sflkit import intervals
 from sflkit.osafl import centralised
 from sflkit.osafl.centralised import CentralisedConfig
 from sflkit.runs.keys import config_dict
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 PAIR = ("static", "time_varying")  # the paper's
 STORES = ("frozen", "time_varying")
@@ -171,49 +165,6 @@ def evidence(pair: pd.DataFrame, stores: pd.DataFrame) -> dict[str, dict[str, An
     }
 
 
-def setting(
-    data: str, model: str, episodes: int, n_clients: int, n_seeds: int, remark: str = ""
-) -> Setting:
-    """Return how far a run is from the paper's; `remark` is what must be said of the data."""
-    if (data, episodes, n_clients) == ("cifar10", 100, 50):
-        words = f"{model} for the paper's simple CNN, {n_seeds} seeds; the paper names neither"
-        return Setting("full", f"{words}; {remark}" if remark else words)
-    words = f"{data} and {model} in place of CIFAR-10 and a CNN, {episodes} episodes, "
-    return Setting("stand-in", f"{words}{n_clients} users")
-
-
-def note(found: pd.DataFrame) -> str:
-    """Return accuracy and instability of the paper's two arms."""
-    mean = found.groupby("arm")[["accuracy", "instability"]].mean()
-    told = [
-        f"{NAMES[arm]} {mean.loc[arm, 'accuracy']:.4f} ({mean.loc[arm, 'instability']:.4f})"
-        for arm in PAIR
-    ]
-    return (
-        "The two differ in size and training as well (ERRATA 70). Mean accuracy, and in brackets "
-        f"the median change of accuracy from one episode to the next: {', '.join(told)}."
-    )
-
-
 def _range(numbers: Iterable[int]) -> str:
     numbers = list(numbers)
     return f"{min(numbers)} to {max(numbers)}"
-
-
-def differences(ax: Axes, found: Mapping[str, np.ndarray]) -> pd.DataFrame:
-    """Draw what some differences do to the accuracy: seeds as dots, mean and 95 % interval.
-
-    `found` has a difference in words and its `gains`. Returns them, one row per seed.
-    """
-    for i, gain in enumerate(found.values()):
-        mean = intervals.mean_interval(gain)
-        color = figures.series_style(None, i)["color"]
-        ax.plot(gain, np.full(len(gain), i), "o", color=color, alpha=0.3, markersize=4)
-        ax.plot([mean.low, mean.high], [i, i], color=color, linewidth=2.4)
-        ax.plot(mean.mean, i, "D", color=color, markersize=7)
-    ax.axvline(0, color="0.4", linewidth=1)
-    ax.set(yticks=range(len(found)), ylim=(len(found) - 0.5, -0.5))
-    ax.set_yticklabels(found)
-    ax.set_xlabel("change of accuracy, percentage points")
-    rows = [(step, gain) for step, gains in found.items() for gain in gains]
-    return pd.DataFrame(rows, columns=["step", "points"])

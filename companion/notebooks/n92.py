@@ -25,16 +25,15 @@ import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from companion import figures
 from companion.notebooks import cache_forgetting_costs, cache_forgetting_proofs
 from companion.notebooks.cache_forgetting import PROVED, NeverArrived, Stream, never_arrived
 from companion.plans import Stage
-from sflkit import checks, data, intervals, models, paths
+from sflkit import checks, data, models, paths
 from sflkit.datastreams import psi
 from sflkit.datastreams import training as streams_training
 from sflkit.datastreams.config import DataStreamsConfig
@@ -52,11 +51,6 @@ from sflkit.runs import archive, run_many
 from sflkit.sfl import training as sfl_training
 from sflkit.sfl.caches import DRSR, FIFO, RULES
 from sflkit.sfl.config import SFLConfig
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 _NETWORKS = {"linear": "linear", "lenet": "LeNet"}
 _BUFFERS = {
@@ -147,50 +141,6 @@ def savings(rhos: np.ndarray) -> pd.DataFrame:
             "ten at once": [100 * (1 - rule_of_thumb(10 * rho)) for rho in rhos],
         }
     )
-
-
-def draw_map() -> tuple[Figure, dict[str, pd.DataFrame]]:
-    """Draw a panel for each paper; return the figure and what it draws."""
-    import matplotlib.pyplot as plt
-
-    found, saved = effects(), savings(np.linspace(0.05, 2.0, 40))
-    fig, axes = plt.subplots(2, 2, figsize=(12, 8))
-    titles = {
-        "SFL": "SFL: DRSR minus FIFO, late",
-        "data streams": "data streams: Uniform minus Fresh",
-        "OSAFL": "OSAFL minus M-FedAvg, best round",
-    }
-    for ax, (paper, title) in zip(axes.flat, titles.items(), strict=False):
-        _forest(ax, found[found["paper"] == paper])
-        ax.set(title=title, xlabel="points of accuracy")
-    ax = axes[1, 1]
-    for name, column in (("one request", "#0072B2"), ("ten at once", "#D55E00")):
-        ax.plot(saved["rho"], saved[name], color=column, label=name)
-    ax.set(
-        title="FATS: what one forgetting saves of a training",
-        xlabel="ρ: mean uses of a client",
-        ylabel="saved, %",
-        ylim=(0, 100),
-    )
-    ax.legend()
-    return fig, {"effects": found, "savings": saved}
-
-
-def _forest(ax: Axes, rows: pd.DataFrame) -> None:
-    groups = list(dict.fromkeys(rows["where"]))
-    series = list(dict.fromkeys(rows["series"]))
-    ax.axvline(0, color="0.4", linewidth=1)
-    for index, name in enumerate(series):
-        part = rows[rows["series"] == name]
-        shift = 0.14 * (len(series) - 1 - 2 * index)
-        places = np.array([len(groups) - 1 - groups.index(w) + shift for w in part["where"]])
-        look = figures.series_style("", index)
-        ax.hlines(places, part["low"], part["high"], color=look["color"], linewidth=2)
-        ax.plot(part["mean"], places, look["marker"], color=look["color"], label=name)
-    ax.set_yticks(np.arange(len(groups))[::-1], groups, fontsize=9)
-    ax.set_ylim(-0.7, len(groups) - 0.3)
-    if len(series) > 1:
-        ax.legend(fontsize=9)
 
 
 # --- groups of published runs ---------------------------------------------------------------------
@@ -508,123 +458,3 @@ def weight_evidence(found: pd.DataFrame, arms: Weights) -> dict[str, Any]:
         "reweighted": (drsr[arms.cached].to_numpy(), drsr[arms.psi].to_numpy()),
         "rule": (drsr[arms.cached].to_numpy(), fifo[arms.cached].to_numpy()),
     }
-
-
-_READINGS = {"withheld": "#0072B2", "never arrived": "#D55E00"}
-_MEMORIES = {
-    "none": ("no cache", {"color": "black", "linestyle": ":", "marker": "x"}),
-    "fifo": ("FIFO, 5 rounds", figures.series_style("fifo", 0, RULES)),
-    "drsr": ("DRSR, 5 rounds", figures.series_style("drsr", 0, RULES)),
-}
-
-
-def _label(rule: str) -> str:
-    return RULES[rule].label if rule in RULES else "archive of all"
-
-
-def costs(found: pd.DataFrame) -> Figure:
-    """Return what forgetting costs by cache rule and reading: rounds, requests, mini-batches.
-
-    `found` holds rows of `cache_forgetting_costs.run` with the columns rule and seed.
-    """
-    import matplotlib.pyplot as plt
-
-    panels = {
-        "redone": "rounds to recompute, % of all",
-        "free": "requests that cost nothing, %",
-        "batches": "mini-batches that change",
-    }
-    fig, axes = plt.subplots(1, 3, figsize=(9.6, 3.8), sharey=True)
-    rules = list(dict.fromkeys(found["rule"]))
-    for ax, (column, title) in zip(axes, panels.items(), strict=True):
-        scale = 1 if column == "batches" else 100
-        for shift, (reading, color) in zip((0.14, -0.14), _READINGS.items(), strict=True):
-            rows = found[found["reading"] == reading]
-            sample = [scale * rows.loc[rows["rule"] == rule, column].to_numpy() for rule in rules]
-            places = np.arange(len(rules))[::-1] + shift
-            _bars(ax, sample, places, color, label=reading)
-        ax.set_xlabel(title)
-        ax.set_xlim(left=0)
-    axes[0].set_yticks(np.arange(len(rules))[::-1], [_label(rule) for rule in rules])
-    handles, labels = axes[0].get_legend_handles_labels()
-    fig.legend(handles, labels, ncols=2, fontsize=9, loc="outside upper center")
-    return fig
-
-
-def stores(found: pd.DataFrame) -> Figure:
-    """Return OSAFL's stores: their distance to the long run, and what DRSR gains, by round.
-
-    `found` holds the rows of `store_runs`. Bands are 95 % intervals over the seeds, on the
-    right of the differences seed by seed.
-    """
-    import matplotlib.pyplot as plt
-
-    fig, axes = plt.subplots(1, 2, figsize=(9.6, 3.6))
-    figures.curves(axes[0], found, "round", "discrepancy", "cache", rules=RULES)
-    axes[0].set(xlabel="round t", ylabel=r"distance $\sum_r (v_r-\pi_r)^2$", ylim=(0, None))
-    axes[0].legend(fontsize=9)
-    by = found.dropna(subset="accuracy").pivot(
-        index="round", columns=["cache", "seed"], values="accuracy"
-    )
-    gain = 100 * (by["drsr"] - by["fifo"])
-    estimates = [intervals.mean_interval(row.to_numpy()) for _, row in gain.iterrows()]
-    _line(axes[1], gain.index.to_numpy(), estimates, figures.series_style("drsr", 0, RULES), "")
-    axes[1].axhline(0, color="0.4", linewidth=1)
-    axes[1].set(
-        xlabel="round t",
-        ylabel="DRSR minus FIFO, points",
-        title=f"test accuracy (FIFO in the last round: {100 * by['fifo'].iloc[-1].mean():.0f} %)",
-    )
-    return fig
-
-
-def draw_weights(found: pd.DataFrame, arms: Weights) -> Figure:
-    """Return accuracy over the old clients' weight, and what the new ones' caches add to it.
-
-    `found` holds the rows of `weight_runs`. Bands are 95 % intervals over the seeds of the
-    differences seed by seed.
-    """
-    import matplotlib.pyplot as plt
-
-    score = 100 * weight_scores(found)
-    share = found.groupby("arm")["p_hist"].first().sort_values()
-    x = share.to_numpy()
-    fig, axes = plt.subplots(1, 2, figsize=(9.6, 3.8))
-    for memory, (label, look) in _MEMORIES.items():
-        axes[0].plot(x, score[memory][share.index].mean(), **look, label=label)
-        if memory != "none":
-            gain = score[memory] - score["none"]
-            _line(axes[1], x, [intervals.mean_interval(gain[a].to_numpy()) for a in share.index],
-                  look, label)  # fmt: skip
-    for arm, words in ((arms.cached, "psi for caches"), (arms.psi, "psi")):
-        axes[0].axvline(share[arm], color="0.6", linewidth=1, linestyle=(0, (2, 3)))
-        axes[0].annotate(
-            words, (share[arm], 0.02), xycoords=("data", "axes fraction"), rotation=90, fontsize=9,
-            ha="right", va="bottom",
-        )  # fmt: skip
-    axes[1].axhline(0, color="0.4", linewidth=1)
-    for ax, label in zip(axes, ("test accuracy, %", "added by a cache, points"), strict=True):
-        ax.set(xlabel="weight of the old clients $p_{hist}$", ylabel=label)
-        ax.legend(fontsize=9, loc="upper right")
-    return fig
-
-
-def _bars(
-    ax: Axes, sample: Sequence[np.ndarray], places: np.ndarray, color: str, label: str
-) -> None:
-    """Draw means with their 95 % intervals as horizontal bars."""
-    found = [intervals.mean_interval(values) for values in sample]
-    means = [one.mean for one in found]
-    many = all(one.n > 1 for one in found)
-    error = [one.high - one.mean for one in found] if many else None
-    ax.barh(places, means, height=0.26, color=color, xerr=error, label=label, ecolor="0.25")
-
-
-def _line(
-    ax: Axes, x: np.ndarray, found: Sequence[intervals.Estimate], look: dict, label: str
-) -> None:
-    means = [one.mean for one in found]
-    ax.plot(x, means, **look, label=label)
-    if all(one.n > 1 for one in found):
-        low, high = ([getattr(one, end) for one in found] for end in ("low", "high"))
-        ax.fill_between(x, low, high, color=look["color"], alpha=0.15, linewidth=0)

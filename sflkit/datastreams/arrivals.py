@@ -82,6 +82,8 @@ def memories(
         rows that it was not given or more of them than it has room for.
     """
     arrivals = _arrivals(federation, rounds, seed, availability)
+    if participation is not None:
+        participation = checks.integer("participation", participation, 1)
     stores = {} if cache is None else _new_memories(cache, federation, arrivals)
     received: dict[int, Counter[int]] = {m: Counter() for m in stores}
     result = []

@@ -39,7 +39,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from sflkit import checks
-from sflkit.config import NotNegative, settings
+from sflkit.config import Count, NotNegative, checked, settings
 from sflkit.federated import Task
 from sflkit.federated.arrays import array_of, tensor_of
 from sflkit.federated.workers import torch_settings
@@ -153,7 +153,8 @@ class Metrics(NamedTuple):
     silent: np.ndarray
 
 
-def predictor(task: Task, params: ArrayLike | Tensor, *, batch_size: int = 500) -> Predict:
+@checked
+def predictor(task: Task, params: ArrayLike | Tensor, *, batch_size: Count = 500) -> Predict:
     """Return the model of flat parameters (P,) as a function from inputs to probabilities.
 
     Inputs are (n, ...), softmax probabilities float64 (n, C). The model runs where `params` lie.
@@ -171,7 +172,6 @@ def predictor(task: Task, params: ArrayLike | Tensor, *, batch_size: int = 500) 
         If `params` does not fit the task, or the batch size is below 1.
     """
     model = task.build(params).eval()
-    batch_size = checks.integer("batch_size", batch_size, 1)
     device = next(model.parameters()).device
 
     def predict(x: ArrayLike | Tensor) -> np.ndarray:
@@ -212,12 +212,13 @@ def features(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
     )
 
 
+@checked
 def shadow_attack(
     train_shadow: Callable[[np.ndarray, int], Predict],
     pool_x: ArrayLike | Tensor,
     pool_y: ArrayLike | Tensor,
     *,
-    n_shadows: int = 4,
+    n_shadows: Count = 4,
     n_train: int | None = None,
     rng: np.random.Generator,
 ) -> ShadowAttack:
@@ -254,7 +255,6 @@ def shadow_attack(
 
     pool_x, pool_y = _samples("pool", (pool_x, pool_y))
     n_pool = len(pool_y)
-    n_shadows = checks.integer("n_shadows", n_shadows, 1)
     if n_pool < 2:
         raise ValueError(
             f"the pool has {n_pool} sample; it must have at least 2, one to train on and one to "
@@ -265,14 +265,14 @@ def shadow_attack(
     shadows = [
         _shadow_records(train_shadow, pool_x, pool_y, n_train, rng) for _ in range(n_shadows)
     ]
-    widths = {shadow.answers.shape[1] for shadow in shadows}
+    widths = {answers.shape[1] for answers, _, _ in shadows}
     if len(widths) > 1:
         raise ValueError(
             f"the shadows answer with {sorted(widths)} classes; all must have the same number"
         )
-    records = _Records(*map(np.concatenate, zip(*shadows)))
+    answers, labels, member = map(np.concatenate, zip(*shadows))
     classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-    classifier.fit(features(records.answers, records.labels), records.member)
+    classifier.fit(features(answers, labels), member)
     return ShadowAttack(classifier, widths.pop())
 
 
@@ -316,13 +316,14 @@ def membership_metrics(members: ArrayLike, non_members: ArrayLike) -> Metrics:
     return Metrics((1 + a - b) / 2, precision, silent)
 
 
+@checked
 def evaluate_attack(
     attack: MembershipAttack,
     predict: Predict,
     members: tuple[ArrayLike | Tensor, ArrayLike | Tensor],
     non_members: tuple[ArrayLike | Tensor, ArrayLike | Tensor],
     *,
-    repeats: int = 100,
+    repeats: Count = 100,
     rng: np.random.Generator,
 ) -> MembershipResult:
     """Attack one model on balanced evaluation sets, drawn with replacement from both groups.
@@ -350,7 +351,6 @@ def evaluate_attack(
         On an argument out of range, an empty group, answers that are no probabilities, or scores
         outside [0, 1].
     """
-    repeats = checks.integer("repeats", repeats, 1)
     checks.generator(rng)
     groups = _samples("members", members), _samples("non_members", non_members)
     scores = [
@@ -371,28 +371,21 @@ def evaluate_attack(
     )
 
 
-class _Records(NamedTuple):
-    """What shadows answered: probabilities (n, C), labels (n,), and who was a member, bool (n,)."""
-
-    answers: np.ndarray
-    labels: np.ndarray
-    member: np.ndarray
-
-
 def _shadow_records(
     train_shadow: Callable[[np.ndarray, int], Predict],
     x: np.ndarray,
     y: np.ndarray,
     n_train: int,
     rng: np.random.Generator,
-) -> _Records:
-    """Train one shadow on a part of the pool and return its answers, as many of both kinds."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Train one shadow on a part of the pool; return its answers, as many of both kinds, their
+    labels, and who was a member."""
     # Both parts are in random order, so that their first n rows are a random choice.
     order = rng.permutation(len(y))
     predict = train_shadow(np.sort(order[:n_train]), int(rng.integers(2**31)))
     n = min(n_train, len(y) - n_train)
     rows = np.concatenate([order[:n], order[n_train : n_train + n]])
-    return _Records(_answers(predict, x[rows], y[rows]), y[rows], np.repeat([True, False], n))
+    return _answers(predict, x[rows], y[rows]), y[rows], np.repeat([True, False], n)
 
 
 def _samples(name: str, pair: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -403,26 +396,21 @@ def _samples(name: str, pair: Any) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(
             f"{name} of type {type(pair).__name__} must be a pair of arrays (x, y)"
         ) from None
-    for part, given, read in zip("xy", pair, (x, y), strict=True):
-        if read.dtype == object:
-            shown = checks.shown(given, 80)
-            raise ValueError(f"{name}: {part}={shown} must be an array of numbers")
-    if y.ndim != 1 or not x.ndim or len(x) != len(y) or not len(y):
+    numbers, y = checks.array(f"{name}: x", x), _labels(f"{name}: y", y)
+    if y.ndim != 1 or x.shape[:1] != y.shape or not len(y):
         raise ValueError(
             f"{name}: x has shape {x.shape} and y {y.shape}; they must be (n, ...) and (n,) with "
             "n >= 1"
         )
-    if x.dtype.kind not in "biuf" or (x.dtype.kind == "f" and not np.isfinite(x).all()):
-        raise ValueError(f"{name}: x of dtype {x.dtype} must hold finite numbers")
-    return x, _labels(f"{name}: y", y)
+    return numbers if x.dtype == object else x, y
 
 
 def _labels(name: str, y: ArrayLike, n_classes: int | None = None) -> np.ndarray:
     """Return labels as int64, refused unless they are integers in [0, n_classes)."""
     y = array_of(y)
-    if y.dtype.kind not in "iu":
-        raise ValueError(f"{name} has dtype {y.dtype}; labels must be integers")
     checks.array(name, y, low=0, high=None if n_classes is None else n_classes - 1)
+    if y.dtype.kind not in "iu" and y.size:
+        raise ValueError(f"{name} has dtype {y.dtype}; labels must be integers")
     return y.astype(np.int64)
 
 

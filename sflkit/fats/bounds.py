@@ -22,6 +22,8 @@ rate                eta               step size
 gamma               Gamma             G^2 / (L loss_gap rho_S M N), dimensionless
 drawn               rho_S M N         b K T, the samples drawn in the whole run
 ==================  ================  ============================================================
+
+A number out of its range, which its annotation says, raises ValueError.
 """
 
 from __future__ import annotations
@@ -30,7 +32,10 @@ import math
 from typing import Annotated, NamedTuple
 
 from sflkit import checks
-from sflkit.config import Count, Number, Positive, settings
+from sflkit.config import Count, NotNegative, Number, Positive, Whole, checked
+
+AtLeastOne = Annotated[float, Number(1)]
+ShareAboveNone = Annotated[float, Number(high=1, above=0)]
 
 
 class Bound(NamedTuple):
@@ -58,96 +63,33 @@ class Theorem7(NamedTuple):
     feasible: bool
 
 
-@settings
-class _Setting:
-    """The constants of a problem and a run that Theorem 5 and Corollary 6 share."""
-
-    loss_gap: Positive
-    smoothness: Positive
-    grad_var: Positive
-    heterogeneity: Annotated[float, Number(1)]
-    n_clients: Count
-    samples_per_client: Annotated[float, Number(1)]
-    steps: Count
-    rho_s: Positive
-    rho_c: Positive
-
-    @property
-    def drawn(self) -> float:
-        return self.rho_s * self.n_clients * self.samples_per_client
-
-    @property
-    def gamma(self) -> float:
-        return self.grad_var / (self.smoothness * self.loss_gap * self.drawn)
-
-    @property
-    def scale(self) -> float:
-        """The square root of L G^2 loss_gap / (rho_S M N), the unit of the stability cost."""
-        return math.sqrt(self.smoothness * self.grad_var * self.loss_gap / self.drawn)
-
-    @property
-    def largest_share(self) -> float:
-        """The E / T that the statements allow at most."""
-        return math.sqrt(self.gamma / self.heterogeneity) / 2
-
-    @property
-    def long_enough(self) -> bool:
-        """Whether T >= 2 lambda / sqrt(Gamma)."""
-        return self.steps * math.sqrt(self.gamma) >= 2 * self.heterogeneity
-
-
+@checked
 def lemma4(
     *,
-    loss_gap: float,
-    smoothness: float,
-    grad_var: float,
-    heterogeneity: float,
-    local_steps: int,
-    n_clients: int,
-    samples_per_client: float,
-    steps: int,
-    rho_s: float,
-    rho_c: float,
-    rate: float,
+    loss_gap: NotNegative,
+    smoothness: Positive,
+    grad_var: NotNegative,
+    heterogeneity: AtLeastOne,
+    local_steps: Count,
+    n_clients: Count,
+    samples_per_client: AtLeastOne,
+    steps: Count,
+    rho_s: Positive,
+    rho_c: Positive,
+    rate: Positive,
 ) -> Bound:
     """Return the bound (9) on the mean squared gradient for any step size.
 
-    Source: FATS, Lemma 4; (9) is (8) with K = rho_C E M / T and K b = rho_S M N / T.
-
-    Parameters
-    ----------
-    loss_gap, grad_var : float
-        >= 0.
-    smoothness, rho_s, rho_c, rate : float
-        > 0.
-    heterogeneity : float
-        >= 1.
-    local_steps, n_clients, steps : int
-        E in [1, T], M >= 1, T >= 1.
-    samples_per_client : float
-        N >= 1.
-
-    Returns
-    -------
-    Bound
-        `feasible` is condition (7).
+    Source: FATS, Lemma 4; (9) is (8) with K = rho_C E M / T and K b = rho_S M N / T. `feasible` is
+    condition (7).
 
     Raises
     ------
     ValueError
-        For values out of range.
+        For values out of range, or local_steps above steps.
     """
-    loss_gap = checks.real("loss_gap", loss_gap, 0)
-    grad_var = checks.real("grad_var", grad_var, 0)
-    smoothness = checks.real("smoothness", smoothness, above=0)
-    heterogeneity = checks.real("heterogeneity", heterogeneity, 1)
-    n_clients = checks.integer("n_clients", n_clients, 1)
-    steps = checks.integer("steps", steps, 1)
-    rho_s = checks.real("rho_s", rho_s, above=0)
-    drawn = rho_s * n_clients * checks.real("samples_per_client", samples_per_client, 1)
-    rho_c = checks.real("rho_c", rho_c, above=0)
-    local_steps = checks.integer("local_steps", local_steps, 1, steps)
-    rate = checks.real("rate", rate, above=0)
+    checks.integer("local_steps", local_steps, 1, steps)
+    drawn = rho_s * n_clients * samples_per_client
     drift = rho_c * local_steps * n_clients + steps
     value = (
         2 * loss_gap / (rate * steps)
@@ -159,18 +101,19 @@ def lemma4(
     return Bound(value, -0.5 + curvature + rate * heterogeneity * smoothness / 2 < 0)
 
 
+@checked
 def theorem5(
     *,
-    loss_gap: float,
-    smoothness: float,
-    grad_var: float,
-    heterogeneity: float,
-    local_steps: int,
-    n_clients: int,
-    samples_per_client: float,
-    steps: int,
-    rho_s: float,
-    rho_c: float,
+    loss_gap: Positive,
+    smoothness: Positive,
+    grad_var: Positive,
+    heterogeneity: AtLeastOne,
+    local_steps: Count,
+    n_clients: Count,
+    samples_per_client: AtLeastOne,
+    steps: Count,
+    rho_s: Positive,
+    rho_c: Positive,
 ) -> Theorem5:
     """Return the bound (10), which is (9) at the step size eta = 1 / (L sqrt(Gamma) T).
 
@@ -178,116 +121,99 @@ def theorem5(
     5. ERRATA 23: sqrt(2) times this step would balance the first and last terms of (9), for 2
     sqrt(2) in place of 3.
 
-    Parameters
-    ----------
-    loss_gap, grad_var : float
-        > 0.
-    others
-        As in `lemma4`.
-
-    Returns
-    -------
-    Theorem5
-        `feasible` asks for T >= 2 lambda / sqrt(Gamma) and E / T < sqrt(Gamma / lambda) / 2, that
-        is for R > 2 sqrt(lambda / Gamma) rounds: with unit constants 245 for the sizes that the
-        paper gives MNIST, where R = 30.
+    `feasible` asks for T >= 2 lambda / sqrt(Gamma) and E / T < sqrt(Gamma / lambda) / 2, that is
+    for R > 2 sqrt(lambda / Gamma) rounds: with unit constants 245 for the sizes that the paper
+    gives MNIST, where R = 30.
 
     Raises
     ------
     ValueError
-        For values out of range.
+        For values out of range, or local_steps above steps.
     """
-    setting = _Setting(
-        loss_gap, smoothness, grad_var, heterogeneity, n_clients, samples_per_client, steps,
-        rho_s, rho_c,
-    )  # fmt: skip
-    local_steps = checks.integer("local_steps", local_steps, 1, setting.steps)
-    share = local_steps / setting.steps
-    clients = setting.rho_c * setting.n_clients * share + 1
-    value = 3 * setting.scale + setting.smoothness * setting.loss_gap * share * clients
-    rate = 1 / (setting.smoothness * math.sqrt(setting.gamma) * setting.steps)
-    feasible = setting.long_enough and share < setting.largest_share
-    return Theorem5(value, rate, setting.gamma, feasible)
+    checks.integer("local_steps", local_steps, 1, steps)
+    drawn = rho_s * n_clients * samples_per_client
+    gamma, cost = _gamma_and_cost(loss_gap, smoothness, grad_var, drawn)
+    share = local_steps / steps
+    value = 3 * cost + smoothness * loss_gap * share * (rho_c * n_clients * share + 1)
+    long_enough, largest_share = _conditions(gamma, heterogeneity, steps)
+    rate = 1 / (smoothness * math.sqrt(gamma) * steps)
+    return Theorem5(value, rate, gamma, long_enough and share < largest_share)
 
 
+@checked
 def corollary6(
     *,
-    loss_gap: float,
-    smoothness: float,
-    grad_var: float,
-    heterogeneity: float,
-    n_clients: int,
-    samples_per_client: float,
-    steps: int,
-    rho_s: float,
-    rho_c: float,
-    alpha: float | None = None,
-    c: float | None = None,
+    loss_gap: Positive,
+    smoothness: Positive,
+    grad_var: Positive,
+    heterogeneity: AtLeastOne,
+    n_clients: Count,
+    samples_per_client: AtLeastOne,
+    steps: Count,
+    rho_s: Positive,
+    rho_c: Positive,
+    alpha: ShareAboveNone | None = None,
+    c: ShareAboveNone | None = None,
 ) -> Bound:
     """Return 4 G sqrt(L loss_gap / (rho_S M N)), the stability cost that both choices of E end at.
 
     Source: FATS, Corollary 6. The two cases differ in their conditions only: `alpha` is E = T^(1 -
-    alpha), `c` is E = c T.
-
-    Parameters
-    ----------
-    alpha : float in (0, 1], optional
-    c : float in (0, 1], optional
-        Exactly one of the two is given. feasible is False where c >= sqrt(Gamma / lambda) / 2.
-    others
-        As in `theorem5`.
+    alpha), `c` is E = c T; exactly one is given. `feasible` is False where c >= sqrt(Gamma /
+    lambda) / 2.
 
     Raises
     ------
     ValueError
         For values out of range, or unless exactly one of alpha and c is given.
     """
-    setting = _Setting(
-        loss_gap, smoothness, grad_var, heterogeneity, n_clients, samples_per_client, steps,
-        rho_s, rho_c,
-    )  # fmt: skip
     if (alpha is None) == (c is None):
         raise ValueError(f"alpha={alpha!r}, c={c!r}: exactly one must be given")
-    drawn_clients = setting.rho_c * setting.n_clients  # K R
+    drawn = rho_s * n_clients * samples_per_client
+    gamma, cost = _gamma_and_cost(loss_gap, smoothness, grad_var, drawn)
+    long_enough, largest_share = _conditions(gamma, heterogeneity, steps)
+    drawn_clients = rho_c * n_clients  # K R
     if c is None:
-        alpha = checks.real("alpha", alpha, high=1, above=0)
         # E / T; the condition T >= x^(1/alpha) is x T^-alpha <= 1, which cannot overflow.
-        share = setting.steps**-alpha
-        fits = share <= setting.largest_share and drawn_clients * share <= 1
+        share = steps**-alpha
+        fits = share <= largest_share and drawn_clients * share <= 1
     else:
-        c = checks.real("c", c, high=1, above=0)
         # M < 4 lambda^2 L loss_gap rho_S N / (G^2 rho_C^2), times M and with Gamma
-        few_clients = drawn_clients**2 * setting.gamma < 4 * setting.heterogeneity**2
-        fits = c < setting.largest_share and few_clients
-    return Bound(4 * setting.scale, setting.long_enough and fits)
+        fits = c < largest_share and drawn_clients**2 * gamma < 4 * heterogeneity**2
+    return Bound(4 * cost, long_enough and fits)
 
 
-def theorem7(*, rho: float, requests: int, training_time: float = 1.0) -> Theorem7:
+def _gamma_and_cost(
+    loss_gap: float, smoothness: float, grad_var: float, drawn: float
+) -> tuple[float, float]:
+    """Return Gamma, and the unit of the stability cost, sqrt(L G^2 loss_gap / (rho_S M N))."""
+    cost = math.sqrt(smoothness * grad_var * loss_gap / drawn)
+    return grad_var / (smoothness * loss_gap * drawn), cost
+
+
+def _conditions(gamma: float, heterogeneity: float, steps: int) -> tuple[bool, float]:
+    """Return whether T >= 2 lambda / sqrt(Gamma), and the E / T that is allowed at most."""
+    return steps * math.sqrt(gamma) >= 2 * heterogeneity, math.sqrt(gamma / heterogeneity) / 2
+
+
+@checked
+def theorem7(
+    *, rho: Positive, requests: Annotated[int, Whole(0)], training_time: Positive = 1.0
+) -> Theorem7:
     """Return what w requests for samples (rho = rho_S) or clients (rho = rho_C) cost at most.
 
     Source: FATS, Theorem 2 for the probability w rho of any recomputation, Section 5.3.1 for the
     expected number of recomputations 4 w min(rho, 1), Theorem 7 for the order max(min(rho, 1) w
-    training_time, w) of the expected time, where the look-up of a request counts 1 and the constant
-    is left out. The number presumes that a part of the data stays: for one step with b = 1 on 100
-    samples of one client, all but one forgotten in turn, it is 3.96, the exact one 4.19.
-
-    Parameters
-    ----------
-    rho : float
-        > 0; above 1 every request may cost a training, and feasible is False.
-    requests : int
-        w >= 0.
-    training_time : float
-        Cost of training from the start, > 0, in look-ups.
+    training_time, w) of the expected time, where the look-up of a request counts 1, as does a unit
+    of `training_time`, that of training from the start, and the constant is left out. Above rho = 1
+    every request may cost a training, and `feasible` is False. The number presumes that a part of
+    the data stays: for one step with b = 1 on 100 samples of one client, all but one forgotten in
+    turn, it is 3.96, the exact one 4.19.
 
     Raises
     ------
     ValueError
         For values out of range.
     """
-    rho = checks.real("rho", rho, above=0)
-    requests = checks.integer("requests", requests, 0)
-    training_time = checks.real("training_time", training_time, above=0)
     capped = min(rho, 1.0)
     time = max(capped * requests * training_time, float(requests))
     return Theorem7(min(1.0, rho * requests), 4 * requests * capped, time, rho <= 1)

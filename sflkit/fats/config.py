@@ -101,7 +101,7 @@ class FATSConfig:
         Of the local steps, see `sgd.SGD`: the mean and no momentum are printed (Algorithm 1, line
         16); the authors' released repository has momentum 0.9 and weight decay 1e-4.
     fisher_rate, fisher_momentum, fisher_decay, fisher_damping : float
-        FR2's retraining (ERRATA 47), see `baselines.Fisher`; not stated.
+        FR2's retraining (ERRATA 47), see `sgd.Fisher`; not stated.
     checkpoint_every : int
         k >= 1: a global model is kept before every k-th round.
     test_size : int

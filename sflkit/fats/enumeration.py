@@ -40,14 +40,16 @@ key                             what two outcomes share when they count as one, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, NamedTuple, NoReturn
+from typing import Annotated, Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from sflkit import checks
+from sflkit.config import Count, Whole, checked
 from sflkit.fats.forgetting import Request, forget_client, forget_sample
 from sflkit.fats.history import (
     Held,
@@ -106,10 +108,7 @@ class _Tape(np.random.Generator):
 
     def probability(self) -> Fraction:
         """Return the probability of the run that has just ended."""
-        denominator = 1
-        for size in self.sizes:
-            denominator *= size
-        return Fraction(1, denominator)
+        return Fraction(1, math.prod(self.sizes))
 
 
 def _refuse(name: str) -> Callable[..., NoReturn]:
@@ -306,16 +305,17 @@ class Distance(NamedTuple):
     error: float
 
 
+@checked
 def printed_rule_distance(
     *,
-    n_clients: int,
+    n_clients: Count,
     samples_per_client: float,
-    clients_per_round: int,
-    batch_size: int,
-    local_steps: int,
-    rounds: int,
+    clients_per_round: Count,
+    batch_size: Count,
+    local_steps: Count,
+    rounds: Count,
     rng: np.random.Generator,
-    repeats: int = 20000,
+    repeats: Annotated[int, Whole(2)] = 20000,
 ) -> Distance:
     """Return the distance of the rule as printed from retraining, for one sample, at any size.
 
@@ -340,12 +340,6 @@ def printed_rule_distance(
     ValueError
         For sizes below 1 or batch_size >= samples_per_client (nothing would be left to draw from).
     """
-    n_clients = checks.integer("n_clients", n_clients, 1)
-    repeats = checks.integer("repeats", repeats, 2)
-    clients_per_round = checks.integer("clients_per_round", clients_per_round, 1)
-    rounds = checks.integer("rounds", rounds, 1)
-    batch_size = checks.integer("batch_size", batch_size, 1)
-    local_steps = checks.integer("local_steps", local_steps, 1)
     samples = checks.real("samples_per_client", samples_per_client, above=batch_size)
     spared = 1 - batch_size / samples
     slots = checks.generator(rng).binomial(clients_per_round, 1 / n_clients, size=(repeats, rounds))

@@ -22,25 +22,31 @@ local_steps         E       steps per round, each slot with its own mini-batches
 rounds              R       rounds; T = R E
 requests            w       clients that ask to be forgotten
 ==================  ======  ===================================================
+
+A number out of its range, which its annotation says, raises ValueError.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from sflkit import checks
+from sflkit.config import Count, OneOf, Positive, Whole, checked
+
+RULES = ("exact", "printed", "minimal", "claim1")
 
 
+@checked
 def sample_time(
     *,
-    n_clients: int,
-    samples_per_client: int,
-    clients_per_round: int,
-    batch_size: int,
-    local_steps: int,
-    rounds: int,
+    n_clients: Count,
+    samples_per_client: Count,
+    clients_per_round: Count,
+    batch_size: Count,
+    local_steps: Count,
+    rounds: Count,
 ) -> float:
     """Return the mean number of steps that are repeated for one sample, from its first use on.
 
@@ -54,13 +60,12 @@ def sample_time(
     ValueError
         If a number is out of range.
     """
-    m, k = checks.integer("n_clients", n_clients, 1), _count("clients_per_round", clients_per_round)
-    n = checks.integer("samples_per_client", samples_per_client, 1)
-    b = checks.integer("batch_size", batch_size, 1, n)
-    e, r = _count("local_steps", local_steps), _count("rounds", rounds)
-    spared = 1 - (1 - (1 - b / n) ** np.arange(1, e + 1)) / m
-    in_round = spared**k  # (E,): all slots spare it in the first 1, ..., E steps of a round
-    before = in_round[-1] ** np.arange(r)
+    checks.integer("batch_size", batch_size, 1, samples_per_client)
+    share = batch_size / samples_per_client
+    spared = 1 - (1 - (1 - share) ** np.arange(1, local_steps + 1)) / n_clients
+    # (E,): all slots spare it in the first 1, ..., E steps of a round
+    in_round = spared**clients_per_round
+    before = in_round[-1] ** np.arange(rounds)
     return float((1 - np.outer(before, in_round)).sum())
 
 
@@ -84,16 +89,8 @@ class RuleCost(NamedTuple):
     samples: float
 
 
-def rule_cost(
-    rule: str,
-    *,
-    n_clients: int,
-    samples_per_client: int,
-    clients_per_round: int,
-    batch_size: int,
-    local_steps: int,
-    rounds: int,
-) -> RuleCost:
+@checked
+def rule_cost(rule: Annotated[str, OneOf(RULES)], **sizes: int) -> RuleCost:
     """Return what one sample costs on average by a rule, without drawing a history.
 
     A round is reached unhit with probability q^r, q of its K E mini-batches. With n slots of the
@@ -107,44 +104,38 @@ def rule_cost(
     Parameters
     ----------
     rule : {"exact", "printed", "minimal", "claim1"}
-    n_clients, samples_per_client, clients_per_round, batch_size, local_steps, rounds : int
-        As for `sample_time`.
+    **sizes
+        The keywords of `sample_time`.
 
     Raises
     ------
     ValueError
         For another rule, or a number out of range.
     """
-    checks.choice("rule", rule, ("exact", "printed", "minimal", "claim1"))
-    time = sample_time(
-        n_clients=n_clients,
-        samples_per_client=samples_per_client,
-        clients_per_round=clients_per_round,
-        batch_size=batch_size,
-        local_steps=local_steps,
-        rounds=rounds,
-    )
-    m, k, b = int(n_clients), int(clients_per_round), int(batch_size)
+    time = sample_time(**sizes)
+    names = "n_clients samples_per_client clients_per_round batch_size local_steps rounds"
+    m, n, k, b, e, r = (int(sizes[name]) for name in names.split())
     if rule == "printed":
         return RuleCost(time, k * time, b * k * time)
-    spared = (1 - b / int(samples_per_client)) ** np.arange(1, int(local_steps) + 1)
+    spared = (1 - b / n) ** np.arange(1, e + 1)
     slot = 1 - (1 - spared) / m
-    unhit = slot[-1] ** (k * np.arange(int(rounds)))
-    later = k * int(local_steps) * (1 - unhit).sum()
+    unhit = slot[-1] ** (k * np.arange(r))
+    later = k * e * (1 - unhit).sum()
     both = slot ** (k - 1) if rule == "exact" else 1.0
     gradients = float(later + unhit.sum() * k / m * (1 - spared * both).sum())
-    uses = b * k * int(local_steps) * int(rounds) / (m * int(samples_per_client))
+    uses = b * k * e * r / (m * n)
     samples = {"exact": b * gradients, "claim1": b * uses, "minimal": uses}[rule]
     return RuleCost(time, gradients, samples)
 
 
+@checked
 def client_time(
     *,
-    n_clients: int,
-    clients_per_round: int,
-    local_steps: int,
-    rounds: int,
-    requests: int = 1,
+    n_clients: Annotated[int, Whole(2)],
+    clients_per_round: Count,
+    local_steps: Count,
+    rounds: Count,
+    requests: Count = 1,
     one_by_one: bool = False,
 ) -> float:
     """Return the mean number of steps that are repeated for clients, whole rounds from the first.
@@ -167,19 +158,17 @@ def client_time(
     ValueError
         If a number is out of range.
     """
-    m, k = checks.integer("n_clients", n_clients, 2), _count("clients_per_round", clients_per_round)
-    e, r = _count("local_steps", local_steps), _count("rounds", rounds)
-    w = checks.integer("requests", requests, 1, m - 1)
+    checks.integer("requests", requests, 1, n_clients - 1)
+    spared = np.array([1 - requests / n_clients])
     if checks.flag("one_by_one", one_by_one):
-        spared = 1 - 1 / (m - np.arange(w))
-    else:
-        spared = np.array([1 - w / m])
-    by_round = spared[:, None] ** (k * np.arange(1, r + 1))
-    return float(e * (1 - by_round).sum())
+        spared = 1 - 1 / (n_clients - np.arange(requests))
+    by_round = spared[:, None] ** (clients_per_round * np.arange(1, rounds + 1))
+    return float(local_steps * (1 - by_round).sum())
 
 
+@checked
 def first_participation(
-    *, n_clients: int, clients_per_round: int, local_steps: int, rounds: int
+    *, n_clients: Count, clients_per_round: Count, local_steps: Count, rounds: Count
 ) -> float:
     """Return the mean step at the end of a client's first round, 0 if no round draws it.
 
@@ -199,13 +188,12 @@ def first_participation(
     ValueError
         If a number is out of range.
     """
-    m, k = checks.integer("n_clients", n_clients, 1), _count("clients_per_round", clients_per_round)
-    e, r = _count("local_steps", local_steps), _count("rounds", rounds)
-    unused = (1 - 1 / m) ** (k * np.arange(r + 1))
-    return float(e * (unused[:-1] - unused[-1]).sum())
+    unused = (1 - 1 / n_clients) ** (clients_per_round * np.arange(rounds + 1))
+    return float(local_steps * (unused[:-1] - unused[-1]).sum())
 
 
-def rule_of_thumb(rho: float) -> float:
+@checked
+def rule_of_thumb(rho: Positive) -> float:
     """Return 1 - (1 - e^-rho) / rho, the share of a training that one request costs.
 
     It is the limit of `client_time` / T for many clients and rounds at fixed rho = rho_C = K R / M:
@@ -216,9 +204,4 @@ def rule_of_thumb(rho: float) -> float:
     ValueError
         If rho is not a positive number.
     """
-    rho = checks.real("rho", rho, above=0)
     return float(1 + np.expm1(-rho) / rho)
-
-
-def _count(name: str, value: int) -> int:
-    return checks.integer(name, value, 1)

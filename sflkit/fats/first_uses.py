@@ -20,14 +20,14 @@ T - first is the paper's unlearning time in steps; a run that keeps one model pe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sflkit import checks
+from sflkit.config import Count, OneOf, checked
 from sflkit.fats.history import client_sizes, subsets
 
 LEVELS = ("sample", "client")
@@ -63,17 +63,18 @@ class _Slots(NamedTuple):
         return _Slots(*(np.concatenate(both) for both in zip(self, other)))
 
 
+@checked
 def first_uses(
     *,
-    level: str,
+    level: Annotated[str, OneOf(LEVELS)],
     n_requests: int,
-    n_clients: int,
+    n_clients: Count,
     samples_per_client: ArrayLike,
-    clients_per_round: int,
-    batch_size: int,
-    local_steps: int,
-    rounds: int,
-    runs: int,
+    clients_per_round: Count,
+    batch_size: Count,
+    local_steps: Count,
+    rounds: Count,
+    runs: Count,
     rng: np.random.Generator,
     streaming: bool = False,
     targets: ArrayLike | None = None,
@@ -109,13 +110,6 @@ def first_uses(
         For sizes out of range, a target named twice in a run, or requests that a history would
         refuse: no client left, or fewer samples at a client than a mini-batch has.
     """
-    checks.choice("level", level, LEVELS)
-    n_clients = checks.integer("n_clients", n_clients, 1)
-    runs = checks.integer("runs", runs, 1)
-    rounds = checks.integer("rounds", rounds, 1)
-    clients_per_round = checks.integer("clients_per_round", clients_per_round, 1)
-    local_steps = checks.integer("local_steps", local_steps, 1)
-    batch_size = checks.integer("batch_size", batch_size, 1)
     samples = client_sizes(samples_per_client, n_clients, batch_size)
     sizes = _Sizes(samples, rounds, clients_per_round, local_steps, batch_size)
     pool = n_clients if level == "client" else int(samples.sum())
@@ -126,31 +120,25 @@ def first_uses(
         numbers = rng.permuted(subsets(np.full(runs, pool), n_requests, rng), axis=1)
     else:
         numbers = _numbers(level, targets, samples, (runs, n_requests))
-    if level == "client":
-        parts = [_client_rounds(part, sizes, streaming, rng) for part in _chunks(numbers, sizes)]
-        return np.concatenate(parts) * local_steps
-    _check_left(numbers, sizes)
-    parts = [_sample_steps(part, sizes, streaming, rng) for part in _chunks(numbers, sizes)]
+    if level == "sample":
+        _check_left(numbers, sizes)
+    first = _client_steps if level == "client" else _sample_steps
+    # Only so many runs at a time that their slots fit into memory.
+    n = max(1, _CHUNK // (rounds * clients_per_round))
+    parts = [first(numbers[at : at + n], sizes, streaming, rng) for at in range(0, runs, n)]
     return np.concatenate(parts)
 
 
-def _chunks(numbers: np.ndarray, sizes: _Sizes) -> Iterator[np.ndarray]:
-    """Yield the runs' targets in parts whose slots fit into memory."""
-    size = max(1, _CHUNK // (sizes.rounds * sizes.clients_per_round))
-    for at in range(0, len(numbers), size):
-        yield numbers[at : at + size]
-
-
-def _client_rounds(
+def _client_steps(
     targets: np.ndarray, sizes: _Sizes, streaming: bool, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return the first rounds of client requests, (n, w) or (n, 1)."""
+    """Return the first steps of client requests, (n, w) or (n, 1)."""
     n, w = targets.shape
     n_clients = len(sizes.samples)
     drawn = rng.integers(n_clients, size=(n, sizes.rounds, sizes.clients_per_round))
     if not streaming:
         gone = _mask(targets, n_clients)[np.arange(n)[:, None, None], drawn]
-        return _first(gone.any(axis=2))[:, None]
+        return _first(gone.any(axis=2))[:, None] * sizes.local_steps
     first = np.empty((n, w), dtype=np.int64)
     for i in range(w):
         hits = (drawn == targets[:, i, None, None]).any(axis=2)
@@ -159,7 +147,7 @@ def _client_rounds(
         run, r = np.nonzero(np.arange(sizes.rounds) >= first[:, i, None])
         ranks = rng.integers(n_clients - i - 1, size=(len(run), sizes.clients_per_round))
         drawn[run, r] = _skip(ranks, targets[run, : i + 1])
-    return first
+    return first * sizes.local_steps
 
 
 def _sample_steps(

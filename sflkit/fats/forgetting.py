@@ -59,18 +59,10 @@ class Request(NamedTuple):
 class Hit(NamedTuple):
     """What a rule has to repair.
 
-    Attributes
-    ----------
-    history : History
-        As it was before the request. It must not be changed.
-    left : History
-        The same draws, with the targets among what is forgotten; draw from it.
-    targets : list of (client, sample)
-        The samples to forget, at least one.
-    step : int
-        The first step that uses one of them, T if none does.
-    steps_done : int
-        Steps that have run when the request comes, in [0, T].
+    `history` is as it was before the request and must not be changed; `left` has the same draws,
+    with the targets among what is forgotten: draw from it. `targets` are the samples to forget, at
+    least one, and `step` the first step that uses one of them, T if none does. `steps_done` in
+    [0, T] have run when the request comes.
     """
 
     history: History
@@ -225,26 +217,12 @@ def forget_client(
     *,
     steps_done: int | None = None,
 ) -> Forgetting:
-    """Forget a client, or several at once.
+    """Forget a client, or several at once; parameters are those of `forget_sample`.
 
     From the first round that drew one of them on, everything is drawn afresh. Source: FATS,
     Algorithm 3, which is exact as printed (ERRATA 17). K stays, so that a smaller crowd is drawn
-    more often.
-
-    Parameters
-    ----------
-    history : History
-    client : int or int sequence
-        An empty sequence changes nothing.
-    rng : numpy.random.Generator
-        Untouched when nothing has to be redrawn.
-    steps_done : int, optional
-        As in `forget_sample`; a round that has begun counts as used.
-
-    Returns
-    -------
-    Forgetting
-        `first` is the round from which models must be recomputed, None without a hit.
+    more often. A round that has begun at `steps_done` counts as used. `first` is the round from
+    which models must be recomputed, None without a hit.
 
     Raises
     ------
@@ -267,18 +245,9 @@ def forget_targets(
 ) -> Forgetting:
     """Forget samples and clients at once: the samples by a rule, then the clients.
 
-    Parameters
-    ----------
-    history : History
-    targets : list of (client, sample), or (client, None) for a whole client
-        The samples of a client that goes as well go with it.
-    rng, rule, steps_done
-        As in `forget_sample`.
-
-    Returns
-    -------
-    Forgetting
-        `first` is the first step of a use that has run; of a client the first of its first round.
+    `targets` are (client, sample), or (client, None) for a whole client, with whom its samples go;
+    all else is as in `forget_sample`. `first` is the first step of a use that has run; of a client
+    the first of its first round.
 
     Raises
     ------
@@ -322,24 +291,11 @@ def _repaired(hit: Hit, rng: np.random.Generator, rule: str) -> History:
 def forget_stream(
     history: History, requests: Iterable, rng: np.random.Generator, rule: str = "exact"
 ) -> Forgetting:
-    """Serve requests one after another.
+    """Serve requests one after another; return the last history and each request's `first`.
 
-    All requests are checked before anything is drawn, so that one refused request refuses the
-    stream and changes nothing.
-
-    Parameters
-    ----------
-    history : History
-    requests : iterable
-        Each a `Request` or a tuple (client, sample), or (client, None) for a whole client.
-    rng : numpy.random.Generator
-    rule : str
-        As in `forget_sample`.
-
-    Returns
-    -------
-    Forgetting
-        The last history, and a tuple with each request's `first`.
+    Each is a `Request` or a tuple (client, sample), or (client, None) for a whole client. All are
+    checked before anything is drawn, so that one refused request refuses the stream and changes
+    nothing.
 
     Raises
     ------
@@ -365,13 +321,7 @@ def forget_stream(
 
 
 def request_list(requests: Iterable) -> list:
-    """Return requests as a list.
-
-    Raises
-    ------
-    ValueError
-        If `requests` is nothing that can be gone through.
-    """
+    """Return requests as a list, refused with ValueError if they cannot be gone through."""
     if not isinstance(requests, Iterable):
         raise ValueError(
             f"requests={requests!r} must be a list of (client, sample) or (client, None)"

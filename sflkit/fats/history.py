@@ -15,6 +15,7 @@ code                symbol      shape         meaning (rounds, steps, clients, s
 n_clients           M           scalar        clients at the start
 samples_per_client  N, N_k      () or (M,)    samples of each client at the start
 samples_left                    (M,)          samples that are not forgotten
+kept                            (sum N_k,)    which samples these are, client after client
 clients_per_round   K           scalar        slots per round; fixed, also after deletions
 batch_size          b           scalar        samples of a mini-batch; fixed likewise (ERRATA 45)
 local_steps         E           scalar        mini-batches of a slot in a round
@@ -28,7 +29,6 @@ batches             B           (R, K, E, b)  sample numbers of each mini-batch,
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -37,6 +37,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sflkit import checks
+from sflkit.config import Count, checked
 
 # A client and one of its samples, or None for the whole client.
 Target = tuple[int, int | None]
@@ -124,9 +125,7 @@ class History:
             checks.integers("samples_per_client", samples_per_client, low=1, high=_MOST)
         )
         _check_draws(clients, batches, sizes)
-        if held is not None:
-            held = _checked(held, int(sizes.sum()), len(clients))
-        whole = cls(clients, batches, sizes, held=held)
+        whole = cls(clients, batches, sizes, held=_checked(held, sizes, len(clients)))
         gone = frozenset(whole.existing(*pair("forgotten", target)) for target in forgotten)
         history = replace(whole, forgotten=gone)
         history.check_left()
@@ -148,6 +147,22 @@ class History:
             left[client] -= sample is not None
         left[[client for client, sample in self.forgotten if sample is None]] = 0
         return left
+
+    @functools.cached_property
+    def kept(self) -> np.ndarray:
+        """Which samples are not forgotten, bool (sum N_k,), the clients one after another."""
+        kept = np.ones(self.samples_per_client.sum(), dtype=bool)
+        for client, sample in self.forgotten:
+            kept[self._own(client) if sample is None else self.offsets[client] + sample] = False
+        return kept
+
+    @functools.cached_property
+    def offsets(self) -> np.ndarray:
+        """Where each client's samples begin in such arrays, (n_clients,)."""
+        return np.cumsum(self.samples_per_client) - self.samples_per_client
+
+    def _own(self, client: int) -> slice:
+        return slice(at := self.offsets[client], at + self.samples_per_client[client])
 
     def existing(self, client: int, sample: int | None = None) -> Target:
         """Return (client, sample) as integers.
@@ -173,27 +188,23 @@ class History:
         ValueError
             If the client never existed.
         """
-        client, _ = self.existing(client)
-        left = np.full(self.samples_per_client[client], (client, None) not in self.forgotten)
-        left[[s for k, s in self.forgotten if k == client and s is not None]] = False
+        own = self._own(self.existing(client)[0])
+        left = self.kept[own]
         if r is not None and self.held is not None:
-            first = int(self.samples_per_client[:client].sum())
-            entered, gone = (values[first : first + len(left)] for values in self.held)
-            left &= (entered <= r) & (r < gone)
+            left = left & (self.held.entered[own] <= r) & (r < self.held.left[own])
         return np.flatnonzero(left)
 
     @functools.cached_property
     def first(self) -> First:
         """The look-up tables of first use, made once for all draws."""
         rounds, _, steps, _ = self.batches.shape
-        offsets = np.cumsum(self.samples_per_client) - self.samples_per_client
         of_client = np.full(self.n_clients, self.steps)
         of_sample = np.full(self.samples_per_client.sum(), self.steps)
         each = np.arange(self.steps).reshape(rounds, 1, steps, 1)
-        used = offsets[self.clients][:, :, None, None] + self.batches
+        used = self.offsets[self.clients][:, :, None, None] + self.batches
         np.minimum.at(of_client, self.clients, each[:, :, 0, 0])
         np.minimum.at(of_sample, used.reshape(-1), np.broadcast_to(each, used.shape).reshape(-1))
-        return First(of_client, of_sample, offsets)
+        return First(of_client, of_sample, self.offsets)
 
     def first_step(self, client: int, sample: int | None = None) -> int:
         """Return the first step that uses a sample, or begins the first round of a client.
@@ -254,11 +265,11 @@ class History:
 
         With `held` it must be able to in every round, as each round may draw it.
         """
-        left, least = self.samples_left, self.batch_size
         stays = np.ones(self.n_clients, dtype=bool)
         stays[[client for client, sample in self.forgotten if sample is None]] = False
         if not stays.any():
             raise ValueError("at least one client must be left to train on; all would be forgotten")
+        left, least = self.samples_left, self.batch_size
         for k in np.flatnonzero(stays & (left < least)):
             had = self.samples_per_client[k]
             raise ValueError(
@@ -266,14 +277,13 @@ class History:
                 f"batch_size={least}, so that at most {had - least} can be forgotten; or forget "
                 "the client"
             )
-        if self.held is None:
-            return
-        for k, r in itertools.product(np.flatnonzero(stays), range(self.rounds)):
-            if (n := len(self.remaining(k, r))) < least:
-                raise ValueError(
-                    f"client={k} would hold {n} samples in round {r}; it must hold at least "
-                    f"batch_size={least} in every round, as each round may draw it"
-                )
+        for r in range(self.rounds if self.held is not None else 0):
+            for k in np.flatnonzero(stays):
+                if (n := len(self.remaining(k, r))) < least:
+                    raise ValueError(
+                        f"client={k} would hold {n} samples in round {r}; it must hold at least "
+                        f"batch_size={least} in every round, as each round may draw it"
+                    )
 
     def check_draws(self) -> None:
         """Raise ValueError if something is in use that is forgotten, or was not held then."""
@@ -283,11 +293,9 @@ class History:
                 raise ValueError(
                     f"(client, sample)={target} is forgotten, but still in use at {used}"
                 )
-        if self.held is None:
-            return
-        for r, slot in np.ndindex(self.clients.shape):
-            client, used = self.clients[r, slot], self.batches[r, slot]
-            strange = np.setdiff1d(used, self.remaining(client, r))
+        for r, slot in np.ndindex(self.clients.shape if self.held is not None else (0, 0)):
+            client = self.clients[r, slot]
+            strange = np.setdiff1d(self.batches[r, slot], self.remaining(client, r))
             if len(strange):
                 raise ValueError(
                     f"batches hold sample={strange[0]} of client={client} in round {r}, which that "
@@ -300,14 +308,15 @@ class History:
         return f"History({sizes}, forgotten={len(self.forgotten)})"
 
 
+@checked
 def draw_history(
     *,
-    n_clients: int,
+    n_clients: Count,
     samples_per_client: ArrayLike,
-    clients_per_round: int,
-    batch_size: int,
-    local_steps: int,
-    rounds: int,
+    clients_per_round: Count,
+    batch_size: Count,
+    local_steps: Count,
+    rounds: Count,
     rng: np.random.Generator,
     held: Held | None = None,
 ) -> History:
@@ -333,22 +342,15 @@ def draw_history(
         For sizes out of range, or a client with fewer samples than a mini-batch needs (ERRATA 21),
         with `held` also in a single round.
     """
-    n_clients = checks.integer("n_clients", n_clients, 1)
-    rounds = checks.integer("rounds", rounds, 1)
-    clients_per_round = checks.integer("clients_per_round", clients_per_round, 1)
-    local_steps = checks.integer("local_steps", local_steps, 1)
-    batch_size = checks.integer("batch_size", batch_size, 1)
     sizes = client_sizes(samples_per_client, n_clients, 1)
     if sizes.min() < batch_size:
         k = int(sizes.argmin())
         raise ValueError(
             f"batch_size={batch_size} must be at most {sizes[k]}, the samples that client {k} has"
         )
-    if held is not None:
-        held = _checked(held, int(sizes.sum()), rounds)
     clients = np.zeros((rounds, clients_per_round), dtype=np.int64)
     batches = np.zeros((*clients.shape, local_steps, batch_size), dtype=np.int64)
-    blank = History(clients, batches, sizes, held=held)
+    blank = History(clients, batches, sizes, held=_checked(held, sizes, rounds))
     blank.check_left()
     return drawn_afresh(blank, 0, checks.generator(rng))
 
@@ -403,7 +405,7 @@ def draw_batches(
         If `rounds` is missing where it is needed.
     """
     if history.held is None:
-        slots = [(k, None) for k in clients.reshape(-1).tolist()]
+        of = np.zeros_like(clients)  # all rounds are alike
     elif rounds is None:
         raise ValueError(
             "rounds=None must say the round of each slot: these clients hold their samples for a "
@@ -411,7 +413,7 @@ def draw_batches(
         )
     else:
         of = np.broadcast_to(rounds, clients.shape)
-        slots = list(zip(clients.reshape(-1).tolist(), of.reshape(-1).tolist()))
+    slots = list(zip(clients.reshape(-1).tolist(), of.reshape(-1).tolist()))
     pools = {slot: history.remaining(*slot) for slot in set(slots)}
     sizes = np.array([len(pools[slot]) for slot in slots], dtype=np.int64)
     # Rank i is the i-th sample that is left; ascending ranks stay ascending.
@@ -445,7 +447,7 @@ def client_sizes(samples_per_client: ArrayLike, n_clients: int, low: int) -> np.
         If they are no integers >= low, or not as many as there are clients.
     """
     sizes = checks.integers("samples_per_client", samples_per_client, low=low, high=_MOST)
-    if sizes.ndim > 1 or (sizes.ndim and len(sizes) != n_clients):
+    if sizes.shape not in ((), (n_clients,)):
         raise ValueError(
             f"samples_per_client={samples_per_client!r} must be one integer, or "
             f"n_clients={n_clients} of them"
@@ -453,17 +455,38 @@ def client_sizes(samples_per_client: ArrayLike, n_clients: int, low: int) -> np.
     return np.full(n_clients, sizes, dtype=np.int64)
 
 
-def _checked(held: Held, samples: int, rounds: int) -> Held:
-    """Return a `held` of R rounds as arrays of its own."""
+def pair(name: str, target: object) -> Target:
+    """Return something to be forgotten as it came, refused unless it is a pair.
+
+    Raises
+    ------
+    ValueError
+        If `target` is no (client, sample); the message calls the list of them `name`.
+    """
+    if isinstance(target, (tuple, list)) and len(target) == 2:
+        return tuple(target)
+    raise ValueError(
+        f"{name} holds {target!r}; entries must be (client, sample), or (client, None) for a whole "
+        "client"
+    )
+
+
+def _checked(held: Held | None, sizes: np.ndarray, rounds: int) -> Held | None:
+    """Return what clients of these sizes hold in R rounds as arrays of its own."""
+    if held is None:
+        return None
     held = Held(*(checks.integers(name, v, ndim=1) for name, v in zip(Held._fields, held)))
-    sizes = {len(values) for values in held}
-    entered, left = held
-    if sizes != {samples} or (entered > left).any() or entered.min() < 0 or left.max() > rounds:
+    (entered, left), n = held, int(sizes.sum())
+    if (
+        {len(entered), len(left)} != {n}
+        or (entered > left).any()
+        or (entered.min() < 0 or left.max() > rounds)
+    ):
         raise ValueError(
-            f"held must hold one number for each of {samples} samples, and 0 <= entered <= left "
+            f"held must hold one number for each of {n} samples, and 0 <= entered <= left "
             f"<= rounds={rounds}"
         )
-    return Held(*(values.copy() for values in held))
+    return Held(entered.copy(), left.copy())
 
 
 def _check_draws(clients: np.ndarray, batches: np.ndarray, sizes: np.ndarray) -> None:
@@ -484,19 +507,3 @@ def _check_draws(clients: np.ndarray, batches: np.ndarray, sizes: np.ndarray) ->
         raise ValueError(
             "batches must each hold samples of their slot's client, in ascending order, none twice"
         )
-
-
-def pair(name: str, target: object) -> Target:
-    """Return something to be forgotten as it came, refused unless it is a pair.
-
-    Raises
-    ------
-    ValueError
-        If `target` is no (client, sample); the message calls the list of them `name`.
-    """
-    if isinstance(target, (tuple, list)) and len(target) == 2:
-        return tuple(target)
-    raise ValueError(
-        f"{name} holds {target!r}; entries must be (client, sample), or (client, None) for a whole "
-        "client"
-    )

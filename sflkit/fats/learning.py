@@ -30,7 +30,7 @@ rounds_done r           scalar       rounds that have run
 owed        r_u         scalar       rounds that had run when a request came; pending while
                                      rounds_done < owed
 rate        eta         scalar       local learning rate
-clients     D_k         M pairs      (x, y) of each client, tensors or arrays; None for a client
+clients     D_k         M pairs      (x, y) of each client, tensors or arrays; anything for a client
                                      that is forgotten
 =========== ==========  ===========  ===============================================================
 """
@@ -51,11 +51,10 @@ from torch import Tensor
 
 from sflkit import checks, federated, machine
 from sflkit.fats import forgetting
-from sflkit.fats.baselines import Fisher
-from sflkit.fats.clients import Data, client_data, identified, samples_left
+from sflkit.fats.clients import identified, table
 from sflkit.fats.history import History, pair
-from sflkit.fats.methods import LEARNS_AS, METHODS, Local
-from sflkit.fats.sgd import SGD
+from sflkit.fats.methods import LEARNS_AS, METHODS
+from sflkit.fats.sgd import SGD, Fisher
 from sflkit.fats.state import Entry, State, check_replaces, fixed_digest, save, sealed, sha256
 from sflkit.federated.arrays import tensor_of
 
@@ -79,7 +78,7 @@ def learn(
 ) -> State:
     """Train on a history.
 
-    Source: FATS, Algorithm 1; for the baselines FedAvg, on a history of `baselines.draw_fedavg`.
+    Source: FATS, Algorithm 1; for the baselines FedAvg, on a history of `methods.draw_fedavg`.
 
     Parameters
     ----------
@@ -221,9 +220,7 @@ def request(
     if start == done:  # all rounds that have run stand
         start = -1
     owed = max(state.owed, done)
-    data = state.data
-    if data is not None:
-        data = np.where(samples_left(history), data, np.uint64(0))
+    data = state.data if state.data is None else np.where(history.kept, state.data, np.uint64(0))
     entry = Entry(len(targets), rule, first, start, owed)
     return sealed(
         state,
@@ -271,14 +268,14 @@ def resume(
         If the model stops being finite; the message names the round.
     """
     checks.instance("state", state, State).check()
-    history, done = copy.deepcopy(state.history), state.rounds_done
-    data = client_data(task, clients, history)
+    own, done = replace(state, history=copy.deepcopy(state.history)), state.rounds_done
+    data = table(task, clients, own.history)
     if until is None:
-        until = state.owed if state.status == "pending" else history.rounds
-    until = checks.integer("until", until, done, history.rounds)
-    state = sealed(state, data=identified(data, history, state.data))
+        until = state.owed if state.status == "pending" else own.history.rounds
+    until = checks.integer("until", until, done, own.history.rounds)
+    state = sealed(state, data=identified(data, own.history, state.data))
     if path is not None:
-        if history.forgotten and until > done:
+        if own.history.forgotten and until > done:
             save(state, path)
         else:
             check_replaces(state, Path(path))  # before the work, not after it
@@ -289,7 +286,7 @@ def resume(
     fixed = fixed_digest(state)
     for r in range(done, until):
         began = time.perf_counter()
-        params = _round(task, data, state, history, r, params)
+        params = _round(task, data, own, r, params)
         state = _advanced(state, params, time.perf_counter() - began, fixed)
         if on_round is not None:
             on_round(replace(state, models={**state.models}, digests={**state.digests}))
@@ -349,22 +346,12 @@ def _first_model(task: federated.Task, start: Any) -> Tensor:
 
 
 def _round(
-    task: federated.Task,
-    data: list[Data],
-    state: State,
-    history: History,
-    r: int,
-    params: Tensor,
+    task: federated.Task, data: tuple[Tensor, Tensor], state: State, r: int, params: Tensor
 ) -> Tensor:
-    """Run round r from `params` and return the next global model."""
-    ids = torch.tensor(history.batches[r], device=params.device)
-    batches = [
-        [tuple(values[rows] for values in data[client]) for rows in steps]
-        for client, steps in zip(history.clients[r], ids)
-    ]
-    method = METHODS[state.method].build()
-    local = Local(state.rate, state.fisher, bool(history.forgotten), state.sgd)
-    models = method.train(task, params, batches, local)
+    """Run round r from `params` and return the next global model; nobody else has this `state`."""
+    history, method = state.history, METHODS[state.method].build()
+    rows = history.offsets[history.clients[r]][:, None, None] + history.batches[r]
+    models = method.train(task, params, data, rows, state)
     # For equal weights, too, the product with the weights is four times as fast as a mean.
     params = federated.weighted_average(models, method.weights(history, r))
     # The sum also overflows, but far beyond any sensible model.

@@ -38,8 +38,8 @@ from __future__ import annotations
 import copy
 import functools
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -52,7 +52,6 @@ from sflkit.fats.config import MembershipConfig
 from sflkit.fats.first_uses import LEVELS
 from sflkit.fats.history import Target, draw_history
 from sflkit.fats.methods import METHODS
-from sflkit.fats.tasks import make_task
 from sflkit.randomness import generator
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ if TYPE_CHECKING:
 
     from sflkit.fats.attacks import MembershipAttack, Predict, ShadowAttack
     from sflkit.fats.state import State
-    from sflkit.fats.tasks import Model
+    from sflkit.fats.training import Model
     from sflkit.federated import Task
 
 EXPERIMENT = "fats-membership"
@@ -126,15 +125,26 @@ def split(config: MembershipConfig, federation: Federation, level: str) -> Split
     """
     checks.choice("level", level, LEVELS)
     rng = generator(config.seed, "samples")
-    attacked = federation.clients[: federation.n_clients // 2]
-    orders = [rng.permutation(ids) for ids in attacked]
+    orders = [rng.permutation(ids) for ids in federation.clients[: federation.n_clients // 2]]
+    numbers = _trained(federation)
     if config.mirror:
-        orders = [_mirrored(ids, len(ids) - n) for ids, n in zip(orders, _trained(federation))]
-    trained = [ids[:n] for ids, n in zip(orders, _trained(federation))]
-    unseen = [ids[len(own) :] for ids, own in zip(orders, trained)]
+        orders = [_mirrored(ids, len(ids) - n) for ids, n in zip(orders, numbers)]
+    trained = [ids[:n] for ids, n in zip(orders, numbers)]
+    unseen = [ids[n:] for ids, n in zip(orders, numbers)]
     if level == "sample":
-        return _sample_split(config, trained, unseen)
-    return _client_split(config, trained, unseen)
+        part = _shares(config, trained)
+        requests = [(k, i) for k, n in enumerate(part) for i in range(n)]
+        pairs = [(ids[:n], new) for ids, n, new in zip(trained, part, unseen)]
+        kept = [ids[n:] for ids, n in zip(trained, part)]
+    else:
+        gone = _gone_clients(config, len(trained))
+        requests = [(k, None) for k in gone]
+        pairs = [(trained[k], unseen[k]) for k in gone]
+        kept = [ids for k, ids in enumerate(trained) if k not in gone]
+    both = [(own[: len(new)], new[: len(own)]) for own, new in pairs]
+    parts = (*zip(*pairs), kept, *zip(*both))
+    forgotten, new, kept, members, others = map(np.concatenate, parts)
+    return Split(trained, requests, forgotten, kept, new, members, others)
 
 
 def shadow_attack(
@@ -164,11 +174,8 @@ def shadow_attack(
 
     def train(ids: np.ndarray, seed: int) -> Predict:
         # The pool is in order of clients, so that a part is about a client.
-        parts = np.array_split(ids, m)
-        numbers = [len(part) for part in parts]
-        rng = generator(seed, "participation")
-        history = draw_history(n_clients=m, samples_per_client=numbers, rng=rng, **config.sizes)
-        data = [(x[part], y[part]) for part in parts]
+        data = [(x[part], y[part]) for part in np.array_split(ids, m)]
+        history = draw_history(rng=generator(seed, "participation"), **_sizes(config, data))
         state = learning.learn(task, data, history, config.rate, start=task.init(seed))
         return attacks.predictor(task, state.params)
 
@@ -228,122 +235,96 @@ def run(
         fitted = shadow_attack(config, made, model) if attack is None else None
     attack = fitted if attack is None else attack
     splits = {level: split(config, made, level) for level in config.levels}
-    training = _Training.of(config, made, model, splits[config.levels[0]].clients)
+    task = _task(config, made, model)
+    after = _target(config, made, task, splits[config.levels[0]].clients)
     rows = []
     for level, parts in splits.items():
-        for name, state in training.states(parts.requests):
-            for kind, found in _attacks(training, attack, parts, name, state):
+        for name in ("before", *config.methods):
+            params = after(name, parts.requests).params
+            for kind, found in _attacks(config, made, task, params, attack, parts, name):
                 rows.append({"level": level, "state": name, "attack": kind, **found})
     frame = pd.DataFrame(rows)
     frame.attrs["data"] = made.record
     return frame
 
 
-@dataclass(frozen=True)
-class _Training:
-    """The target's training, from which all levels and methods go on."""
+def _target(
+    config: MembershipConfig, made: Federation, task: Task, trained: list[np.ndarray]
+) -> Callable[[str, list[Target]], State]:
+    """Learn by FATS on the rows `trained` of each client, from which all levels and methods go on.
 
-    config: MembershipConfig
-    federation: Federation
-    task: Task
-    clients: list[tuple[np.ndarray, np.ndarray]]
-    start: Tensor
-    before: State
-    rng: np.random.Generator  # as it is after FATS's learning
+    Returned is what gives the state of a method that has forgotten what is asked, or "before" it.
+    """
+    from sflkit.fats import learning
 
-    @classmethod
-    def of(
-        cls,
-        config: MembershipConfig,
-        federation: Federation,
-        model: Model | None,
-        trained: list[np.ndarray],
-    ) -> _Training:
-        """Learn by FATS on the rows `trained` of each client."""
-        from sflkit.fats import learning
+    clients = [(made.x[ids], made.y[ids]) for ids in trained]
+    start, sizes = task.init(config.seed), _sizes(config, clients)
+    fats = generator(config.seed, "participation")
+    history = draw_history(rng=fats, **sizes)
+    before = learning.learn(task, clients, history, config.rate, start=start)
 
-        task = _task(config, federation, model)
-        clients = [(federation.x[ids], federation.y[ids]) for ids in trained]
-        start = task.init(config.seed)
-        rng = generator(config.seed, "participation")
-        history = draw_history(rng=rng, **_sizes(config, clients))
-        before = learning.learn(task, clients, history, config.rate, start=start)
-        return cls(config, federation, task, clients, start, before, rng)
-
-    def states(self, requests: list[Target]) -> Iterator[tuple[str, State]]:
-        """Yield "before" and each method with its state, after the requests."""
-        yield "before", self.before
-        for method in self.config.methods:
-            yield method, self.unlearned(method, requests)
-
-    def unlearned(self, method: str, requests: list[Target]) -> State:
-        """Return the state of a method that has forgotten what is asked."""
-        from sflkit.fats import learning
-
-        config = self.config
+    def after(method: str, requests: list[Target]) -> State:
+        if method == "before":
+            return before
         if method == "fats":
-            rng = copy.deepcopy(self.rng)
-            return learning.forget(self.task, self.clients, self.before, requests, rng)
-        rule = METHODS[method].build()
-        rng = generator(config.seed, "participation", 1)
-        state = learning.learn(
-            self.task,
-            self.clients,
-            rule.draw(rng=rng, **_sizes(config, self.clients)),
-            config.rate,
-            start=self.start,
-            method=method,
-            # Where all is trained again from scratch, one round before the request is enough.
-            rounds=1 if rule.from_scratch else None,
-        )
-        state = learning.request(state, requests, rng)
-        return learning.resume(self.task, self.clients, state, until=config.rounds)
+            return learning.forget(task, clients, before, requests, copy.deepcopy(fats))
+        rule, rng = METHODS[method].build(), generator(config.seed, "participation", 1)
+        history = rule.draw(rng=rng, **sizes)
+        # Where all is trained again from scratch, one round before the request is enough.
+        learnt = dict(start=start, method=method, rounds=1 if rule.from_scratch else None)
+        state = learning.learn(task, clients, history, config.rate, **learnt)
+        asked = learning.request(state, requests, rng)
+        return learning.resume(task, clients, asked, until=config.rounds)
+
+    return after
 
 
 def _attacks(
-    training: _Training, attack: MembershipAttack, parts: Split, name: str, state: State
+    config: MembershipConfig,
+    made: Federation,
+    task: Task,
+    params: Tensor,
+    attack: MembershipAttack,
+    parts: Split,
+    name: str,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the name of each attack on a state's model with its figures."""
+    """Yield the name of each attack on the model of a state with its figures."""
     from sflkit.fats import attacks
 
-    config, made = training.config, training.federation
-    predict = attacks.predictor(training.task, state.params)
+    predict = attacks.predictor(task, params)
+
+    def answers(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return predict(made.x[rows]), made.y[rows]
+
+    def accuracy(rows: np.ndarray) -> float:
+        probabilities, y = answers(rows)
+        return float((probabilities.argmax(1) == y).mean())
+
     ids = np.concatenate([parts.kept, parts.forgotten]) if name == "before" else parts.kept
     members, others = ((made.x[rows], made.y[rows]) for rows in (parts.forgotten, parts.unseen))
-    mean_loss = attacks.losses(predict(made.x[ids]), made.y[ids]).mean()
-    accuracies = {
-        "fit": _accuracy(predict, made, ids),
-        "test": _accuracy(predict, made, parts.unseen),
-    }
+    mean_loss = attacks.losses(*answers(ids)).mean()
     for kind, used in (("shadow", attack), ("loss", attacks.LossThreshold(mean_loss))):
         rng = generator(config.seed, "bootstrap")
         found = attacks.evaluate_attack(
             used, predict, members, others, repeats=config.repeats, rng=rng
         )
-        yield kind, found._asdict() | _whole(used, predict, made, parts) | accuracies
+        scores = [used.score(*answers(rows)) for rows in (parts.members, parts.others)]
+        whole = attacks.membership_metrics(*scores)  # without resampling
+        yield (
+            kind,
+            {
+                **found._asdict(),
+                "whole_accuracy": float(whole.accuracy),
+                "whole_precision": float(whole.precision),
+                "pairs": len(parts.members),
+                "fit": accuracy(ids),
+                "test": accuracy(parts.unseen),
+            },
+        )
 
 
-def _whole(
-    attack: MembershipAttack, predict: Predict, made: Federation, parts: Split
-) -> dict[str, float]:
-    """Return accuracy and precision on all members and as many others, without resampling."""
-    from sflkit.fats import attacks
-
-    scores = [
-        attack.score(predict(made.x[rows]), made.y[rows]) for rows in (parts.members, parts.others)
-    ]
-    found = attacks.membership_metrics(*scores)
-    return {
-        "whole_accuracy": float(found.accuracy),
-        "whole_precision": float(found.precision),
-        "pairs": len(parts.members),
-    }
-
-
-def _sample_split(
-    config: MembershipConfig, trained: list[np.ndarray], unseen: list[np.ndarray]
-) -> Split:
-    """Forget a share of every client's samples, its first ones in the random order."""
+def _shares(config: MembershipConfig, trained: list[np.ndarray]) -> list[int]:
+    """Return how many of each client's samples are forgotten, the first ones in random order."""
     share = config.forget_share
     part = [min(int(share * len(ids)), len(ids) - config.batch_size) for ids in trained]
     if min(part) < 1:
@@ -352,39 +333,18 @@ def _sample_split(
             f"client and batch_size={config.batch_size} must forget a sample of every client and "
             "leave a mini-batch"
         )
-    pairs = [min(n, len(ids)) for n, ids in zip(part, unseen)]
-    return Split(
-        trained,
-        [(k, i) for k, n in enumerate(part) for i in range(n)],
-        np.concatenate([ids[:n] for ids, n in zip(trained, part)]),
-        np.concatenate([ids[n:] for ids, n in zip(trained, part)]),
-        np.concatenate(unseen),
-        np.concatenate([ids[:n] for ids, n in zip(trained, pairs)]),
-        np.concatenate([ids[:n] for ids, n in zip(unseen, pairs)]),
-    )
+    return part
 
 
-def _client_split(
-    config: MembershipConfig, trained: list[np.ndarray], unseen: list[np.ndarray]
-) -> Split:
-    """Forget a share of the clients."""
-    m = len(trained)
+def _gone_clients(config: MembershipConfig, m: int) -> list[int]:
+    """Return the share of m clients that is forgotten."""
     n_gone = max(1, int(config.forget_share * m))
     if m - n_gone < config.clients_per_round:
         raise ValueError(
             f"forget_share={config.forget_share} leaves {m - n_gone} of {m} clients; "
             f"clients_per_round={config.clients_per_round} must be at most that"
         )
-    gone = generator(config.seed, "requests").permutation(m)[:n_gone].tolist()
-    return Split(
-        trained,
-        [(k, None) for k in gone],
-        np.concatenate([trained[k] for k in gone]),
-        np.concatenate([trained[k] for k in range(m) if k not in gone]),
-        np.concatenate([unseen[k] for k in gone]),
-        np.concatenate([trained[k][: len(unseen[k])] for k in gone]),
-        np.concatenate([unseen[k] for k in gone]),
-    )
+    return generator(config.seed, "requests").permutation(m)[:n_gone].tolist()
 
 
 def _mirrored(ids: np.ndarray, n: int) -> np.ndarray:
@@ -393,7 +353,7 @@ def _mirrored(ids: np.ndarray, n: int) -> np.ndarray:
 
 
 def _sizes(config: MembershipConfig, clients: list) -> dict[str, Any]:
-    """Return the sizes of the target's history."""
+    """Return the sizes of a history of clients with these data."""
     numbers = [len(y) for _, y in clients]
     return {"n_clients": len(clients), "samples_per_client": numbers, **config.sizes}
 
@@ -403,13 +363,12 @@ def _trained(federation: Federation) -> list[int]:
     return [2 * len(ids) // 3 for ids in federation.clients[: federation.n_clients // 2]]
 
 
-def _accuracy(predict: Predict, federation: Federation, ids: np.ndarray) -> float:
-    return float((predict(federation.x[ids]).argmax(1) == federation.y[ids]).mean())
-
-
 def _task(config: MembershipConfig, federation: Federation, model: Model | None) -> Task:
+    from sflkit.federated import Task, own
+
     options = {"hidden": (config.hidden,)} if config.model == "mlp" else {}
-    return make_task(config.model, federation, model, **options)
+    shape, n_classes = federation.input_shape, federation.n_classes
+    return Task(own.network(model, config.model, shape, n_classes, **options))
 
 
 def _population(

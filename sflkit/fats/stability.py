@@ -17,12 +17,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sflkit import checks
+from sflkit.config import Count, Number, checked
+
+Asked = Annotated[float, Number(high=1, above=0)]
 
 
 class Stability(NamedTuple):
@@ -47,14 +50,15 @@ class Plan(NamedTuple):
     rho_c: float
 
 
+@checked
 def stability(
     *,
-    n_clients: int,
+    n_clients: Count,
     samples_per_client: ArrayLike,
-    clients_per_round: int,
-    batch_size: int,
-    local_steps: int,
-    rounds: int,
+    clients_per_round: Count,
+    batch_size: Count,
+    local_steps: Count,
+    rounds: Count,
 ) -> Stability:
     """Return rho_S = b K T / (M N) and rho_C = K R / M, and the probabilities that they bound.
 
@@ -75,33 +79,28 @@ def stability(
     ValueError
         For values out of range.
     """
-    n_clients = checks.integer("n_clients", n_clients, 1)
-    rounds = checks.integer("rounds", rounds, 1)
-    clients_per_round = checks.integer("clients_per_round", clients_per_round, 1)
-    batch_size = checks.integer("batch_size", batch_size, 1)
-    local_steps = checks.integer("local_steps", local_steps, 1)
     sizes = _sizes(samples_per_client, n_clients, batch_size)
     rho_s = _rho_s(n_clients, sizes, clients_per_round, batch_size, local_steps * rounds)
     rho_c = clients_per_round * rounds / n_clients
     with np.errstate(divide="ignore"):  # b = N gives log 0 = -inf: the sample is in every batch
         used = -np.expm1(local_steps * np.log1p(-batch_size / sizes)) / n_clients
-        p_sample, p_client = (
-            -np.expm1(clients_per_round * rounds * np.log1p(-p))
-            for p in (used, np.float64(1 / n_clients))
-        )
+        slots = clients_per_round * rounds
+        p_sample = -np.expm1(slots * np.log1p(-used))
+        p_client = float(-np.expm1(slots * np.log1p(np.float64(-1 / n_clients))))
     if sizes.ndim:
-        return Stability(rho_s, rho_c, p_sample, float(p_client))
-    return Stability(float(rho_s), rho_c, float(p_sample), float(p_client))
+        return Stability(rho_s, rho_c, p_sample, p_client)
+    return Stability(float(rho_s), rho_c, float(p_sample), p_client)
 
 
+@checked
 def plan(
     *,
-    rho_s: float,
-    rho_c: float,
-    n_clients: int,
+    rho_s: Asked,
+    rho_c: Asked,
+    n_clients: Count,
     samples_per_client: ArrayLike,
-    local_steps: int,
-    rounds: int,
+    local_steps: Count,
+    rounds: Count,
 ) -> Plan:
     """Return the most clients per round, then the largest mini-batch, that keep a stability.
 
@@ -126,11 +125,7 @@ def plan(
         For values out of range, and when K or b would be 0: the message says the least rho_c, or
         the least rho_s with that K, or that no plan is feasible.
     """
-    rho_s = checks.real("rho_s", rho_s, high=1, above=0)
-    rho_c = checks.real("rho_c", rho_c, high=1, above=0)
-    n_clients = checks.integer("n_clients", n_clients, 1)
-    rounds = checks.integer("rounds", rounds, 1)
-    steps = checks.integer("local_steps", local_steps, 1) * rounds
+    steps = local_steps * rounds
     size = float(_sizes(samples_per_client, n_clients, 1).min())
     most = _largest(rho_c * n_clients / rounds, lambda k: k * rounds / n_clients <= rho_c)
     if not most:
@@ -177,7 +172,7 @@ def _sizes(values: ArrayLike, n_clients: int, low: int) -> np.ndarray:
     if checks.values("samples_per_client", values).dtype == bool:
         raise ValueError(f"samples_per_client={checks.shown(values)} must be numbers of samples")
     sizes = checks.array("samples_per_client", values, low=low)
-    if sizes.ndim > 1 or (sizes.ndim and len(sizes) != n_clients):
+    if sizes.shape not in ((), (n_clients,)):
         raise ValueError(
             f"samples_per_client={values!r} must be a number, or one for each of "
             f"n_clients={n_clients}"

@@ -23,11 +23,9 @@ model_<round>   (P,) float32         the model before that round
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import stat
 import zipfile
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field, replace
@@ -39,11 +37,10 @@ import torch
 from torch import Tensor
 
 from sflkit import checks, paths
-from sflkit.fats.baselines import Fisher
 from sflkit.fats.forgetting import EXACT
 from sflkit.fats.history import Held, History
 from sflkit.fats.methods import METHODS
-from sflkit.fats.sgd import SGD
+from sflkit.fats.sgd import SGD, Fisher
 
 _MIXED = (
     "the state's parts do not belong together: a model, the history or a setting was changed, or "
@@ -249,7 +246,7 @@ def save(state: State, path: Path | str) -> None:
     path = Path(os.path.realpath(path))
     with paths.lock(path, folder=path.parent):
         check_replaces(state, path)
-        _replace(path, content)
+        paths.write_atomic(path, lambda file: np.savez(file, **content), durable=True)
 
 
 def load(path: Path | str) -> State:
@@ -301,29 +298,6 @@ def check_replaces(state: State, path: Path) -> None:
             f"{str(path)!r} holds a state that has gone on since this one: {found.rounds_done} "
             "rounds done; load it and go on from there, or name another file"
         )
-
-
-def _replace(path: Path, content: Mapping[str, np.ndarray]) -> None:
-    """Write a file under a temporary name and rename it; both are on the disk at the end."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
-        temporary.unlink(missing_ok=True)  # of a killed process: it may hold what is forgotten
-        with open(temporary, "xb", opener=paths.new_file(mode)) as file:
-            np.savez(file, **content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # the rename itself must survive a power cut, too
-        finally:
-            os.close(folder)
-    except OSError as error:
-        raise paths.CannotWrite(error.errno, error.strerror or str(error), str(path)) from error
-    finally:
-        with contextlib.suppress(OSError):  # it is there only after an error
-            temporary.unlink(missing_ok=True)
 
 
 def _content(state: State) -> dict[str, np.ndarray]:

@@ -25,24 +25,24 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from sflkit import checks, machine
+from sflkit import checks
 from sflkit.data import Dataset, federations
 from sflkit.data.federations import Federation
-from sflkit.fats.baselines import Fisher
 from sflkit.fats.config import FATSConfig
 from sflkit.fats.first_uses import first_uses
 from sflkit.fats.history import Target
 from sflkit.fats.methods import LEARNS_AS, METHODS
-from sflkit.fats.sgd import SGD
-from sflkit.fats.tasks import make_task
+from sflkit.fats.sgd import SGD, Fisher
 from sflkit.randomness import generator, model_seed
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from sflkit.fats.state import State
-    from sflkit.fats.tasks import Model
     from sflkit.federated import Task
+
+    # A network, or what makes one: (input_shape, n_classes) -> network.
+    Model = nn.Module | Callable[[tuple[int, ...], int], nn.Module]
 
 EXPERIMENT = "fats-training"
 RESULT_VERSION = 2
@@ -100,13 +100,21 @@ def run(
     FloatingPointError
         If the global model stops being finite.
     """
-    if stop_after is not None:
-        if not config.train:
+    if not config.train:
+        if stop_after is not None:
             raise ValueError(f"stop_after={stop_after!r} needs train=True")
-        last = checks.last_round(stop_after, config.request_round or config.rounds)
+        return _count(config)
+    last = config.request_round or config.rounds
+    last = last if stop_after is None else checks.last_round(stop_after, last)
+    if data is None and model is None and start is None and stop_after is None:
+        learnt = _learnt(_learning_part(config))
+    else:
         learnt = _learn(config, federation_of(config, data), model, start, last)
-        return _frame(learnt.rows, config, learnt.federation)
-    return _train(config, data, model, start) if config.train else _count(config)
+    rows = learnt.record.rows if stop_after is not None else _served(config, learnt)
+    frame = pd.DataFrame(rows)
+    tested = min(config.test_size, len(learnt.federation.y_test))
+    frame.attrs["data"] = learnt.federation.record | {"test_size": tested}
+    return frame
 
 
 def choose_requests(config: FATSConfig, sizes: np.ndarray) -> list[Target]:
@@ -189,12 +197,14 @@ def _count(config: FATSConfig) -> pd.DataFrame:
 
 
 class _Record:
-    """The rows of a run, and the communication rounds so far."""
+    """The rows of a run, and the communication rounds so far; `test` is a random choice of the
+    test samples."""
 
-    def __init__(self, config: FATSConfig, task: Task, test: tuple[Tensor, Tensor]):
-        self.task = task
-        self.test = test
-        self.every = config.evaluate_every
+    def __init__(self, config: FATSConfig, task: Task, federation: Federation):
+        order = generator(config.seed, "test_set").permutation(len(federation.y_test))
+        chosen = order[: config.test_size]
+        self.test = federation.x_test[chosen], federation.y_test[chosen]
+        self.task, self.every = task, config.evaluate_every
         self.round = 0
         self.rows: list[dict[str, Any]] = []
 
@@ -240,34 +250,8 @@ class _Learnt(NamedTuple):
     federation: Federation
     clients: list
     state: State
-    rows: list[dict[str, Any]]
+    record: _Record
     rng: np.random.Generator
-
-
-def _train(config: FATSConfig, data: Any, model: Model | None, start: Any) -> pd.DataFrame:
-    """Learn, serve the requests, and evaluate on the way."""
-    from sflkit.fats import learning
-
-    if data is None and model is None and start is None:
-        learnt = _learnt(_learning_part(config))
-    else:
-        learnt = _learn(config, federation_of(config, data), model, start)
-    federation = learnt.federation
-    task = make_task(config.model, federation, model, **_options(config))
-    requests = choose_requests(config, federation.sizes)
-    record = _Record(config, task, _test_set(config, federation))
-    record.rows, record.round = list(learnt.rows), learnt.state.rounds_done
-    state = learning.served_by(learnt.state, config.method, _fisher(config))
-    rng = copy.deepcopy(learnt.rng)
-    _serve(config, task, learnt.clients, state, requests, rng, record)
-    return _frame(record.rows, config, federation)
-
-
-def _frame(rows: list[dict], config: FATSConfig, federation: Federation) -> pd.DataFrame:
-    frame = pd.DataFrame(rows)
-    tested = min(config.test_size, len(federation.y_test))
-    frame.attrs["data"] = federation.record | {"test_size": tested}
-    return frame
 
 
 def _learning_part(config: FATSConfig) -> FATSConfig:
@@ -290,37 +274,32 @@ def _learnt(config: FATSConfig) -> _Learnt:
 
 @functools.lru_cache(maxsize=4)
 def _shared(config: FATSConfig) -> _Learnt:
-    return _learn(config, federation_of(config), None, None)
+    return _learn(config, federation_of(config), None, None, config.request_round or config.rounds)
 
 
 def _learn(
-    config: FATSConfig,
-    federation: Federation,
-    model: Model | None,
-    start: Any,
-    last: int | None = None,
+    config: FATSConfig, federation: Federation, model: Model | None, start: Any, last: int
 ) -> _Learnt:
-    """Train until the requests come, or only until round `last`."""
+    """Train until round `last`."""
     from sflkit.fats import learning
+    from sflkit.federated import Task, own
 
-    task = make_task(config.model, federation, model, **_options(config))
+    options = {"cell": "lstm"} if config.model == "char_rnn" else {}
+    if config.model in ("vgg16", "mobilenetv2"):
+        options = {"width": config.width}
+    shape, n_classes = federation.input_shape, federation.n_classes
+    task = Task(own.network(model, config.model, shape, n_classes, **options))
     choose_requests(config, federation.sizes)  # refuses what cannot be served before the long part
-    clients = _clients(federation)
-    record = _Record(config, task, _test_set(config, federation))
-    done = config.request_round or config.rounds
+    record = _Record(config, task, federation)
+    clients = [(federation.x[ids], federation.y[ids]) for ids in federation.clients]
     rng = generator(config.seed, "participation")
-    history = (
-        METHODS[config.method]
-        .build()
-        .draw(
-            n_clients=federation.n_clients,
-            samples_per_client=federation.sizes,
-            clients_per_round=config.clients_per_round,
-            batch_size=config.batch_size,
-            local_steps=config.local_steps,
-            rounds=config.rounds,
-            rng=rng,
-        )
+    sizes = ("clients_per_round", "batch_size", "local_steps", "rounds")
+    method = METHODS[config.method].build()
+    history = method.draw(
+        n_clients=federation.n_clients,
+        samples_per_client=federation.sizes,
+        rng=rng,
+        **{name: getattr(config, name) for name in sizes},
     )
     state = learning.learn(
         task,
@@ -331,11 +310,11 @@ def _learn(
         method=config.method,
         fisher=_fisher(config),
         sgd=SGD(config.reduction, config.momentum, config.weight_decay),
-        rounds=done if last is None else last,
+        rounds=last,
         every=config.checkpoint_every,
-        on_round=record.after_rounds("learning", done),
+        on_round=record.after_rounds("learning", config.request_round or config.rounds),
     )
-    return _Learnt(federation, clients, state, record.rows, rng)
+    return _Learnt(federation, clients, state, record, rng)
 
 
 def _fisher(config: FATSConfig) -> Fisher:
@@ -344,18 +323,14 @@ def _fisher(config: FATSConfig) -> Fisher:
     )
 
 
-def _serve(
-    config: FATSConfig,
-    task: Task,
-    clients: list,
-    state: State,
-    requests: list[Target],
-    rng: np.random.Generator,
-    record: _Record,
-) -> None:
-    """Forget what is asked, at once or one after another."""
+def _served(config: FATSConfig, learnt: _Learnt) -> list[dict[str, Any]]:
+    """Forget what is asked, at once or one after another; return the rows of the whole run."""
     from sflkit.fats import learning
 
+    requests = choose_requests(config, learnt.federation.sizes)
+    state = learning.served_by(learnt.state, config.method, _fisher(config))
+    rng, record = copy.deepcopy(learnt.rng), copy.copy(learnt.record)
+    record.rows = list(record.rows)
     # With an interval learning goes on while requests come, to the R rounds of the config.
     done = config.rounds if config.interval else state.rounds_done
     each = config.per_request if config.streaming else len(requests)
@@ -368,7 +343,10 @@ def _serve(
             until = min(done, state.rounds_done + config.interval)
         if until > state.rounds_done:
             on_round = record.after_rounds("recovery", until)
-            state = learning.resume(task, clients, state, until=until, on_round=on_round)
+            state = learning.resume(
+                record.task, learnt.clients, state, until=until, on_round=on_round
+            )
+    return record.rows
 
 
 def federation_of(config: FATSConfig, data: Any = None) -> Federation:
@@ -390,33 +368,3 @@ def federation_of(config: FATSConfig, data: Any = None) -> Federation:
         samples_per_client=config.samples_per_client,
         min_samples=max(config.min_samples, config.batch_size),
     )
-
-
-def _options(config: FATSConfig) -> dict[str, Any]:
-    """Return the options of the config's network."""
-    if config.model in ("vgg16", "mobilenetv2"):
-        return {"width": config.width}
-    return {"cell": "lstm"} if config.model == "char_rnn" else {}
-
-
-def _clients(federation: Federation) -> list[tuple[Tensor, Tensor]]:
-    """Return the clients' samples, on the device that trains."""
-    import torch
-
-    device = machine.device()
-    x, y = federation.x, federation.y
-    return [
-        (torch.tensor(x[ids], device=device), torch.tensor(y[ids], device=device))
-        for ids in federation.clients
-    ]
-
-
-def _test_set(config: FATSConfig, federation: Federation) -> tuple[Tensor, Tensor]:
-    """Return a random choice of the test samples, on the device that trains."""
-    import torch
-
-    order = generator(config.seed, "test_set").permutation(len(federation.y_test))
-    chosen = order[: config.test_size]
-    device = machine.device()
-    x = torch.tensor(federation.x_test[chosen], device=device)
-    return x, torch.tensor(federation.y_test[chosen], device=device)

@@ -40,16 +40,14 @@ class Batch(NamedTuple):
         Inputs and targets, on the device that trains.
     w : Tensor (n,) or None
         Sample weights.
+    kind : tuple
+        Shape and type of one input and one target; only batches of one kind can be stacked.
     """
 
     x: Tensor
     y: Tensor
-    w: Tensor | None = None
-
-    @property
-    def kind(self) -> tuple:
-        """Shape and type of one input and one target; only batches of one kind can be stacked."""
-        return self.x.shape[1:], self.x.dtype, self.y.shape[1:], self.y.dtype
+    w: Tensor | None
+    kind: tuple
 
 
 class Picks(NamedTuple):
@@ -160,18 +158,18 @@ class Rows:
 
     def batches(self, k: int) -> Iterator[Batch]:
         """Make the batches of client k; a repeated one is the same object."""
-        (x, y, _), batch = self._table, None
+        (x, y, _, kind), batch = self._table, None
         for s in np.flatnonzero(self.sizes[k]):
             if batch is None or not self._same:
                 inside = self._inside[k, s]
                 rows = torch.from_numpy(self._rows[k, s][inside]).to(x.device)
                 w = torch.from_numpy(self._weights[k, s][inside]) if self._weighted else None
-                batch = Batch(x[rows], y[rows], w if w is None else w.to(x.device))
+                batch = Batch(x[rows], y[rows], w if w is None else w.to(x.device), kind)
             yield batch
 
     def picks(self) -> Picks:
         """Return the steps as rows of the table."""
-        x, y, _ = self._table
+        x, y = self._table[:2]
         last = self._rows.shape[2] - self._inside[:, :, ::-1].argmax(2)
         part = slice(None, 1 if self._same else None)
         parts = (a[:, part] for a in (self._rows, self._inside, self._weights))
@@ -263,20 +261,23 @@ def read(
         If a batch does not have the documented form, or does not fit the task's model and loss; the
         message names the client and the step.
     """
-    known: dict[int, tuple[int, Any]] = {}  # by id; the item is kept, so that no id returns
-    places, distinct, used = [], [], []
+    known: dict[int, int] = {}  # the number of each item by its id
+    items, places, distinct, used = [], [], [], []
     fitting: set[tuple] = set()  # kinds of batches that were compared with the model
     for k, client in enumerate(batches):
         if not isinstance(client, Sequence):
             kind = type(client).__name__
             raise ValueError(f"batches of client {k} is a {kind}; it must be a list of (x, y)")
-        used.append([])
+        row, before, i = [], None, 0
         for s, item in enumerate(client):
-            if id(item) not in known:
-                known[id(item)] = len(distinct), item
+            if item is not before:  # full-batch steps repeat one item
+                before, i = item, known.setdefault(id(item), len(items))
+            if i == len(items):
+                items.append(item)  # so that its id does not come again
                 places.append(f"client {k}, step {s}")
                 distinct.append(_batch(task, item, device, places[-1], fitting))
-            used[-1].append(known[id(item)][0])
+            row.append(i)
+        used.append(row)
     _check_labels(task, distinct, places)
     return distinct, used
 
@@ -295,24 +296,26 @@ def _batch(task: Task, item: Any, device: torch.device, where: str, fitting: set
     if not isinstance(item, (tuple, list)) or len(item) not in (2, 3):
         raise ValueError(f"{where}: a batch must be (x, y) or (x, y, weights)")
     try:
-        batch = Batch(*(tensor_of(part, device) for part in item))
+        x, y, *w = [tensor_of(part, device) for part in item]
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(
             f"{where}: x, y and weights must be tensors or arrays of numbers ({error})"
         ) from None
-    sample, target = batch.x.shape, batch.y.shape
+    sample, target = x.shape, y.shape
     if not sample or not target or sample[0] == 0 or sample[0] != target[0]:
         raise ValueError(
             f"{where}: x has shape {tuple(sample)} and y {tuple(target)}; both need the same "
             "number of samples, at least 1 (a client without data gets an empty list)"
         )
-    if batch.kind not in fitting:
-        batch = batch._replace(**_fit(task, batch.x, batch.y, where))
-        fitting.add(batch.kind)
-    return batch if batch.w is None else batch._replace(w=_weights(task, batch.w, sample[0], where))
+    kind = (sample[1:], x.dtype, target[1:], y.dtype)
+    if kind not in fitting:
+        x, y = _fit(task, x, y, where)
+        kind = (sample[1:], x.dtype, target[1:], y.dtype)
+        fitting.add(kind)
+    return Batch(x, y, _weights(task, w[0], sample[0], where) if w else None, kind)
 
 
-def _fit(task: Task, x: Tensor, y: Tensor, where: str) -> dict[str, Tensor]:
+def _fit(task: Task, x: Tensor, y: Tensor, where: str) -> tuple[Tensor, Tensor]:
     """Return inputs and targets in the types that the task takes, after a look at their shapes."""
     if x.is_complex():
         raise ValueError(f"{where}: x has dtype {x.dtype}; samples must be real")
@@ -342,7 +345,7 @@ def _fit(task: Task, x: Tensor, y: Tensor, where: str) -> dict[str, Tensor]:
             f"{where}: y has shape {(n, *target)}; the model's outputs of shape {(n, *outputs)} "
             f"need {(n, *want)}"
         )
-    return {"x": x, "y": y}
+    return x, y
 
 
 def _weights(task: Task, w: Tensor, n: int, where: str) -> Tensor:

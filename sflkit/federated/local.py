@@ -84,7 +84,7 @@ def local_sgd(
         A table of samples (x, y), best kept as tensors on the device that trains; for each local
         step the rows that it takes, int (C, S, n), with -1 for no sample; and their weights >= 0,
         shaped like the rows. A weight of 0 is no sample, a step without samples no step, and a
-        client without steps keeps its parameters. See `picks.Rows`.
+        client without steps keeps its parameters. See `batches.Rows`.
     backend : {"auto", "pool", "stacked"}
         "auto" stacks clients on a GPU, and on a CPU where there are no convolutions, at most
         `STACK_PARAMS` parameters and at most `STACK_BATCH` samples a step. It takes the pool for

@@ -33,14 +33,9 @@ def lenet(input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
     ValueError
         If the shape is not (channels, height, width) or a side is below 12.
     """
-    channels, height, width = _image(input_shape)
+    channels, height, width = _image(input_shape, "lenet", 12)
     padding = 2 if min(height, width) < 32 else 0
     h, w = (((side + 2 * padding - 4) // 2 - 4) // 2 for side in (height, width))
-    if min(h, w) < 1:
-        raise ValueError(
-            f"input_shape={input_shape!r} is too small for lenet; "
-            "height and width must be at least 12"
-        )
     return nn.Sequential(
         nn.Conv2d(channels, 6, 5, padding=padding),
         nn.MaxPool2d(2),
@@ -90,19 +85,13 @@ def cnn(
         If the shape is not (channels, height, width), a side is below 16 - 6 padding, or another
         argument is out of range.
     """
-    n_in, height, width = _image(input_shape)
     hidden = checks.integer("hidden", hidden, 1)
     padding = checks.integer("padding", padding, 0, 2)
+    n_in, height, width = _image(input_shape, "cnn", 16 - 6 * padding)
     try:
         first, second = (checks.integer("channels", c, 1) for c in channels)
     except (TypeError, ValueError):
         raise ValueError(f"channels={channels!r} must be two positive integers") from None
-    smallest = 16 - 6 * padding
-    if min(height, width) < smallest:
-        raise ValueError(
-            f"input_shape={input_shape!r} is too small for cnn; "
-            f"height and width must be at least {smallest}"
-        )
     h, w = (((side + 2 * padding - 4) // 2 + 2 * padding - 4) // 2 for side in (height, width))
     return nn.Sequential(
         nn.Conv2d(n_in, first, 5, padding=padding),
@@ -175,12 +164,7 @@ def vgg16(
         If the shape is not (channels, height, width), a side is below 32, or another argument is
         out of range.
     """
-    n_in, *sides = _image(input_shape)
-    if min(sides) < 32:
-        raise ValueError(
-            f"input_shape={input_shape!r} is too small for vgg16; "
-            "height and width must be at least 32"
-        )
+    n_in, *_ = _image(input_shape, "vgg16", 32)
     width = checks.real("width", width, above=0.0, high=2.0)
     checks.choice("norm", norm, ("group", "none"))
     features = nn.Sequential()
@@ -244,7 +228,7 @@ def mobilenetv2(input_shape: tuple[int, ...], n_classes: int, width: float = 1.0
     ValueError
         If the shape is not (channels, height, width) or the width is out of range.
     """
-    channels, *_ = _image(input_shape)
+    channels, *_ = _image(input_shape, "mobilenetv2", 1)
     width = checks.real("width", width, above=0.0, high=2.0)
     n_in = _multiple_of_8(32 * width)
     layers = _conv(channels, n_in, 3)
@@ -308,7 +292,8 @@ def _multiple_of_8(channels: float) -> int:
     return rounded + 8 if rounded < 0.9 * channels else rounded
 
 
-def _image(input_shape: tuple[int, ...]) -> tuple[int, int, int]:
+def _image(input_shape: tuple[int, ...], network: str, least: int) -> tuple[int, int, int]:
+    """Return channels, height and width, refused where a side is below what the network takes."""
     if len(input_shape) != 3:
         raise ValueError(
             f"input_shape={input_shape!r} must be (channels, height, width); "
@@ -318,5 +303,10 @@ def _image(input_shape: tuple[int, ...]) -> tuple[int, int, int]:
         raise ValueError(
             f"input_shape={input_shape!r} must be (channels, height, width), and the channels seem "
             "to be last"
+        )
+    if min(input_shape[1:]) < least:
+        raise ValueError(
+            f"input_shape={input_shape!r} is too small for {network}; height and width must be at "
+            f"least {least}"
         )
     return input_shape

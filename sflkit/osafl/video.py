@@ -69,7 +69,7 @@ class Catalogue:
 
     def __post_init__(self):
         features = checks.array("features", self.features, ndim=2)
-        order = np.asarray(self.order)
+        order = checks.integers("order", self.order)
         if order.ndim != 2 or min(order.shape) < 2:
             raise ValueError(
                 f"order has shape {order.shape}; it must be (n_genres, files_per_genre), each at "
@@ -88,7 +88,8 @@ class Catalogue:
             )
         self.gamma = checks.real("gamma", self.gamma, 0)
         self.q = checks.real("q", self.q, above=-1)
-        self.features = _read_only(np.asarray(self.features))
+        given = np.asarray(self.features)  # float32 stays: images of a catalogue are many
+        self.features = _read_only((given if given.dtype == np.float32 else features).copy())
         self.order = _read_only(order.astype(np.int64))
 
     @property
@@ -174,8 +175,8 @@ class Users:
             raise ValueError(
                 f"preferences has {len(preferences)} users and stick {len(stick)}; they must agree"
             )
-        self.preferences = _read_only(preferences)
-        self.stick = _read_only(stick)
+        self.preferences = _read_only(preferences.copy())
+        self.stick = _read_only(stick.copy())
 
     def __len__(self) -> int:
         return len(self.stick)

@@ -29,16 +29,22 @@ dissimilarity2    A^2             multiplicative client dissimilarity (Assumptio
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sflkit import checks
-from sflkit.config import Count, NotNegative, Positive, settings
+from sflkit.config import Count, NotNegative, Number, Positive, Share, checked
+
+AtLeastOne = Annotated[float, Number(1)]
+ShareAboveNone = Annotated[float, Number(high=1, above=0)]
 
 
-def fifo_discrepancy(cache_rounds: float, corr_rounds: float, delta2: float) -> float:
+@checked
+def fifo_discrepancy(
+    cache_rounds: AtLeastOne, corr_rounds: NotNegative, delta2: NotNegative
+) -> float:
     """Return the bound min(2 Gamma + 1, M) delta^2 / M on E[(v - pi)^2] under FIFO.
 
     Source: SFL, Proposition 1, (9).
@@ -48,19 +54,18 @@ def fifo_discrepancy(cache_rounds: float, corr_rounds: float, delta2: float) -> 
     ValueError
         If cache_rounds < 1, corr_rounds < 0 or delta2 < 0.
     """
-    cache_rounds = checks.real("cache_rounds", cache_rounds, 1)
-    corr_rounds, delta2 = _correlation(corr_rounds, delta2)
     return min(2 * corr_rounds + 1, cache_rounds) / cache_rounds * delta2
 
 
+@checked
 def srsr_discrepancy(
     t: ArrayLike,
-    cache_rounds: float,
-    theta: float,
-    corr_rounds: float,
-    delta2: float,
-    share: float,
-    start: float = 0.0,
+    cache_rounds: AtLeastOne,
+    theta: Share,
+    corr_rounds: NotNegative,
+    delta2: NotNegative,
+    share: Share,
+    start: Share = 0.0,
 ) -> float | np.ndarray:
     """Return the bound on E[(v_t - pi)^2] under SRSR after t rounds.
 
@@ -86,19 +91,17 @@ def srsr_discrepancy(
     ValueError
         If an argument is out of range.
     """
-    step = _step(cache_rounds, theta)
-    rounds = _rounds("t", t)
-    share = checks.real("share", share, 0, 1)
-    start = checks.real("start", start, 0, 1)
-    forgotten = (1 - step) ** (2 * rounds)
+    step = theta / cache_rounds
+    forgotten = (1 - step) ** (2 * _rounds("t", t))
     limit = _srsr_limit(step, corr_rounds, delta2)
     # ERRATA 5: pi^2 in (13) holds for an empty start only
     bound = 2 * forgotten * (share - start) ** 2 + (1 - forgotten) * limit
     return bound if np.ndim(t) else float(bound)
 
 
+@checked
 def srsr_discrepancy_limit(
-    cache_rounds: float, theta: float, corr_rounds: float, delta2: float
+    cache_rounds: AtLeastOne, theta: ShareAboveNone, corr_rounds: NotNegative, delta2: NotNegative
 ) -> float:
     """Return the limit of `srsr_discrepancy` for t to infinity, with theta > 0.
 
@@ -109,11 +112,13 @@ def srsr_discrepancy_limit(
     ValueError
         If an argument is out of range; also for theta = 0, where nothing new is ever weighed.
     """
-    checks.real("theta", theta, 0, 1, above=0)
-    return _srsr_limit(_step(cache_rounds, theta), corr_rounds, delta2)
+    return _srsr_limit(theta / cache_rounds, corr_rounds, delta2)
 
 
-def drsr_discrepancy(t: ArrayLike, corr_rounds: float, delta2: float) -> float | np.ndarray:
+@checked
+def drsr_discrepancy(
+    t: ArrayLike, corr_rounds: NotNegative, delta2: NotNegative
+) -> float | np.ndarray:
     """Return the bound min(2 Gamma + 1, t) delta^2 / t on E[(v_t - pi)^2] under DRSR.
 
     Source: SFL, Proposition 3, (15), with the cap min(., t) it lacks (ERRATA 8). `t` may be an int
@@ -125,7 +130,6 @@ def drsr_discrepancy(t: ArrayLike, corr_rounds: float, delta2: float) -> float |
         If an argument is out of range.
     """
     rounds = _rounds("t", t)
-    corr_rounds, delta2 = _correlation(corr_rounds, delta2)
     # ERRATA 8: (15) has no cap, so that for t < 2 Gamma + 1 it exceeds delta^2; no average can
     bound = np.minimum(2 * corr_rounds + 1, rounds) / rounds * delta2
     return bound if np.ndim(t) else float(bound)
@@ -138,15 +142,14 @@ class Lemma1(NamedTuple):
     virtual_to_expected: float
 
 
-def lemma1(*, n_classes: int, lambda2: float, sigma_m2: float, max_share: float) -> Lemma1:
+@checked
+def lemma1(
+    *, n_classes: Count, lambda2: NotNegative, sigma_m2: NotNegative, max_share: ShareAboveNone
+) -> Lemma1:
     """Return R^2 lambda_t^2 sigma_M^2 and 2 R^2 pi-bar^2 sigma_M^2.
 
     Source: SFL, Lemma 1, (49) and (54) of the preprint. Raises ValueError for numbers out of range.
     """
-    n_classes = checks.integer("n_classes", n_classes, 1)
-    lambda2 = checks.real("lambda2", lambda2, 0)
-    sigma_m2 = checks.real("sigma_m2", sigma_m2, 0)
-    max_share = checks.real("max_share", max_share, 0, 1, above=0)
     return Lemma1(n_classes**2 * lambda2 * sigma_m2, 2 * (n_classes * max_share) ** 2 * sigma_m2)
 
 
@@ -161,18 +164,19 @@ class Lemma2(NamedTuple):
     feasible: bool
 
 
+@checked
 def lemma2(
     *,
-    smoothness: float,
-    local_rate: float,
-    local_steps: int,
-    n_classes: int,
-    max_share: float,
-    lambda2: float,
-    sigma_m2: float,
-    sigma_g2: float,
-    dissimilarity2: float,
-    grad_norm2: float,
+    smoothness: Positive,
+    local_rate: Positive,
+    local_steps: Count,
+    n_classes: Count,
+    max_share: ShareAboveNone,
+    lambda2: NotNegative,
+    sigma_m2: NotNegative,
+    sigma_g2: NotNegative,
+    dissimilarity2: NotNegative,
+    grad_norm2: NotNegative,
 ) -> Lemma2:
     """Return the bound on E||w_{t,tau}^k - w_t||^2, a client's drift within a round, term by term.
 
@@ -180,13 +184,7 @@ def lemma2(
     within the round as fresh noise, so it alone can be exceeded; the function returns what is
     printed. Raises ValueError for numbers out of range.
     """
-    smoothness = checks.real("smoothness", smoothness, above=0)
-    local_rate = checks.real("local_rate", local_rate, above=0)
-    local_steps = checks.integer("local_steps", local_steps, 1)
     gaps = lemma1(n_classes=n_classes, lambda2=lambda2, sigma_m2=sigma_m2, max_share=max_share)
-    sigma_g2 = checks.real("sigma_g2", sigma_g2, 0)
-    dissimilarity2 = checks.real("dissimilarity2", dissimilarity2, 0)
-    grad_norm2 = checks.real("grad_norm2", grad_norm2, 0)
     square = (local_steps * local_rate) ** 2
     terms = (
         # ERRATA 11: (E-1)^2 can be reached where 5E is printed
@@ -215,22 +213,23 @@ class SFLConvergence(NamedTuple):
     feasible: bool
 
 
+@checked
 def theorem1(
     *,
-    loss_gap: float,
-    rounds: int,
-    local_steps: int,
-    smoothness: float,
-    local_rate: float,
-    global_rate: float,
-    n_classes: int,
-    max_share: float,
-    sigma_m2: float,
-    sigma_g2: float,
-    dissimilarity2: float,
+    loss_gap: NotNegative,
+    rounds: Count,
+    local_steps: Count,
+    smoothness: Positive,
+    local_rate: Positive,
+    global_rate: Positive,
+    n_classes: Count,
+    max_share: ShareAboveNone,
+    sigma_m2: NotNegative,
+    sigma_g2: NotNegative,
+    dissimilarity2: NotNegative,
     lambda2: ArrayLike,
-    n_clients: int,
-    c: float | None = None,
+    n_clients: Count,
+    c: Annotated[float, Number()] | None = None,
 ) -> SFLConvergence:
     """Return the bound on min_t E||grad f(w_t)||^2 and its parts.
 
@@ -268,73 +267,34 @@ def theorem1(
     ValueError
         For values out of range or lambda2 not of length `rounds`.
     """
-    loss_gap = checks.real("loss_gap", loss_gap, 0)
-    rounds = checks.integer("rounds", rounds, 1)
-    n_clients = checks.integer("n_clients", n_clients, 1)
-    n_classes = checks.integer("n_classes", n_classes, 1)
-    max_share = checks.real("max_share", max_share, 0, 1, above=0)
-    sigma_m2 = checks.real("sigma_m2", sigma_m2, 0)
-    sigma_g2 = checks.real("sigma_g2", sigma_g2, 0)
     mean_lambda2 = _mean_lambda2(lambda2, rounds)
-    sizes = _StepSizes(local_steps, smoothness, local_rate, global_rate, dissimilarity2)
-    c = sizes.largest_c() if c is None else checks.real("c", c)
+    drift = (local_rate * local_steps * smoothness) ** 2
+    product = global_rate * local_rate
+    largest_c = 0.5 - 30 * (dissimilarity2 + 1) * drift
+    c = largest_c if c is None else c
     if c <= 0:
         return SFLConvergence(*(math.inf,) * 6, c, False)
     spread = (n_classes * max_share) ** 2 * sigma_m2
+    factor = 5 * local_rate**2 * local_steps * smoothness**2
+    factor = factor + 3 * product * smoothness * local_steps + 1
     terms = (
-        loss_gap / (c * sizes.product() * sizes.local_steps * rounds),
-        30 * sizes.drift() * sigma_g2 / c,
-        60 * sizes.drift() * spread / c,
-        sizes.lambda_factor() * n_classes**2 * sigma_m2 * mean_lambda2 / c,
+        loss_gap / (c * product * local_steps * rounds),
+        30 * drift * sigma_g2 / c,
+        60 * drift * spread / c,
+        factor * n_classes**2 * sigma_m2 * mean_lambda2 / c,
     )
     # ERRATA 9: (88) drops this term, which decays more slowly than the O(1/T) that Corollary 2
     # states for Phi_M
-    missing = 2 * sizes.smoothness * sizes.product() * spread / (c * n_clients)
-    return SFLConvergence(*terms, missing, sum(terms), c, sizes.feasible(c))
-
-
-@settings
-class _StepSizes:
-    """The part of Theorem 1's setting that decides whether it speaks."""
-
-    local_steps: Count
-    smoothness: Positive
-    local_rate: Positive
-    global_rate: Positive
-    dissimilarity2: NotNegative
-
-    def drift(self) -> float:
-        """Return (eta_L E L)^2."""
-        return (self.local_rate * self.local_steps * self.smoothness) ** 2
-
-    def product(self) -> float:
-        """Return eta eta_L."""
-        return self.global_rate * self.local_rate
-
-    def largest_c(self) -> float:
-        """Return the largest c that the theorem admits."""
-        return 0.5 - 30 * (self.dissimilarity2 + 1) * self.drift()
-
-    def lambda_factor(self) -> float:
-        """Return the factor of R^2 sigma_M^2 lambda_t^2 / c in Phi_Lambda."""
-        product = self.product()
-        return (
-            5 * self.local_rate**2 * self.local_steps * self.smoothness**2
-            + 3 * product * self.smoothness * self.local_steps
-            + 1
-        )
-
-    def feasible(self, c: float) -> bool:
-        """Return whether the step sizes and c are as the theorem asks."""
-        # ERRATA 10: E L stands outside the root, else c > 0 does not follow
-        root = math.sqrt(60 * (self.dissimilarity2 + 1))
-        product = self.product()
-        return (
-            c <= self.largest_c()
-            and self.local_rate * root * self.local_steps * self.smoothness < 1
-            and 8 * self.smoothness * self.local_steps * self.local_rate <= 1
-            and 4 * self.local_steps * self.smoothness * product <= 1
-        )
+    missing = 2 * smoothness * product * spread / (c * n_clients)
+    # ERRATA 10: E L stands outside the root, else c > 0 does not follow
+    root = math.sqrt(60 * (dissimilarity2 + 1))
+    feasible = (
+        c <= largest_c
+        and local_rate * root * local_steps * smoothness < 1
+        and 8 * smoothness * local_steps * local_rate <= 1
+        and 4 * local_steps * smoothness * product <= 1
+    )
+    return SFLConvergence(*terms, missing, sum(terms), c, feasible)
 
 
 class SFLRates(NamedTuple):
@@ -344,7 +304,8 @@ class SFLRates(NamedTuple):
     global_rate: float
 
 
-def corollary2(*, rounds: int, local_steps: int, n_clients: int) -> SFLRates:
+@checked
+def corollary2(*, rounds: Count, local_steps: Count, n_clients: Count) -> SFLRates:
     """Return the step sizes eta_L = 1 / (sqrt(T) E) and eta = sqrt(E K).
 
     With them Theorem 1 gives the orders of Corollary 2. Source: SFL, Corollary 2. Printed is
@@ -356,9 +317,6 @@ def corollary2(*, rounds: int, local_steps: int, n_clients: int) -> SFLRates:
     ValueError
         Unless all are integers >= 1.
     """
-    rounds = checks.integer("rounds", rounds, 1)
-    local_steps = checks.integer("local_steps", local_steps, 1)
-    n_clients = checks.integer("n_clients", n_clients, 1)
     return SFLRates(1 / (math.sqrt(rounds) * local_steps), math.sqrt(local_steps * n_clients))
 
 
@@ -371,14 +329,6 @@ def _mean_lambda2(lambda2: ArrayLike, rounds: int) -> float:
     return float(lambda2.mean())
 
 
-def _correlation(corr_rounds: float, delta2: float) -> tuple[float, float]:
-    return checks.real("corr_rounds", corr_rounds, 0), checks.real("delta2", delta2, 0)
-
-
-def _step(cache_rounds: float, theta: float) -> float:
-    return checks.real("theta", theta, 0, 1) / checks.real("cache_rounds", cache_rounds, 1)
-
-
 def _rounds(name: str, t: ArrayLike) -> np.ndarray:
     rounds = checks.array(name, t, low=1)
     if (rounds != np.floor(rounds)).any():
@@ -387,7 +337,6 @@ def _rounds(name: str, t: ArrayLike) -> np.ndarray:
 
 
 def _srsr_limit(step: float, corr_rounds: float, delta2: float) -> float:
-    corr_rounds, delta2 = _correlation(corr_rounds, delta2)
     if step == 1 and corr_rounds > 0:
         return math.inf  # ERRATA 6: (1 - step)^-Gamma divides by zero
     try:

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sflkit import checks
+from sflkit.config import Count, Positive, checked
 from sflkit.rounding import largest_remainder
 
 SHARE_LOW = 0.05  # SFL, Section VI
@@ -297,14 +298,15 @@ class CountStream:
         return counts.copy()
 
 
+@checked
 def kl_markov_stream(
     *,
-    n_clients: int,
-    n_classes: int,
-    classes_per_client: int,
-    n_states: int,
-    temperature: float = 1.0,
-    batch_size: int | None = None,
+    n_clients: Count,
+    n_classes: Count,
+    classes_per_client: Count,
+    n_states: Count,
+    temperature: Positive = 1.0,
+    batch_size: Count | None = None,
     rng: np.random.Generator,
 ) -> LabelStream:
     """Draw the paper's stream, with transition probabilities P_ij ~ exp(-KL(i||j) / temperature).
@@ -333,13 +335,7 @@ def kl_markov_stream(
         For sizes below 1, classes_per_client > n_classes, temperature <= 0, or a C for which
         no share vector fits the interval.
     """
-    n_clients = checks.integer("n_clients", n_clients, 1)
-    n_classes = checks.integer("n_classes", n_classes, 1)
-    classes_per_client = checks.integer("classes_per_client", classes_per_client, 1, n_classes)
-    n_states = checks.integer("n_states", n_states, 1)
-    temperature = checks.real("temperature", temperature, above=0)
-    if batch_size is not None:
-        batch_size = checks.integer("batch_size", batch_size, 1)
+    checks.integer("classes_per_client", classes_per_client, 1, n_classes)
     short_term = np.zeros((n_clients, n_states, n_classes))
     transition = np.empty((n_clients, n_states, n_states))
     for k, child in enumerate(checks.generator(rng).spawn(n_clients)):

@@ -90,15 +90,6 @@ def test_runs_that_were_published_without_their_digests_are_not_to_be_thrown_awa
     file.write_bytes(kept)
 
 
-@pytest.mark.parametrize("name", ["paper_values/sfl.csv", "results/bench/W1.csv"])
-def test_a_digit_that_nothing_else_is_made_of_is_named(copy, new, name):
-    file = copy[0] / "data" / name
-    kept = file.read_bytes()
-    file.write_bytes(kept.replace(b"1", b"2", 1))
-    assert any(f"data/{name}: it differs from its digest" in line for line in new())
-    file.write_bytes(kept)
-
-
 def test_a_number_of_a_paper_without_its_source_is_named(copy, new):
     file = copy[0] / "data" / "paper_values" / "sfl.csv"
     with changed(file, file.read_bytes().replace(b',"Section VI, setup"', b",", 1)):

@@ -167,6 +167,7 @@ def test_numbers_of_numpy_are_taken_as_pythons(clone):
             r"^seeds='\[0, 1\]' is text; it must be list\[int\], each in \[0, 1000\] \(one run "
             r'each\), with papermill -y "seeds: \[0, 1\]"$',
         ),
+        ({"seeds": "[3]"}, r'^seeds=.\[3\]. is text; .* -y "seeds: \[3\]"$'),
         ({"seeds": 0}, r'^seeds=0 is no list; .* -y "seeds: \[0, 1\]"$'),
         ({"seeds": "0,1"}, r'^seeds=.0,1. is text; .* -y "seeds: \[0, 1\]"$'),
         ({"seeds": None}, r'^seeds=None is no list; .* -y "seeds: \[0, 1\]"$'),

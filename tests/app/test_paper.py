@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from types import SimpleNamespace
 
 import psutil
@@ -288,18 +287,6 @@ def test_no_worker_outlives_the_call(planned, log, end):
     assert not there() and not log()
 
 
-@pytest.mark.slow
-def test_two_calls_share_the_work(planned, log, monkeypatch):
-    planned({"10": ("study", {"seeds": list(range(6))}), "12": ("rules", {"seeds": [20]})})
-    monkeypatch.setenv("PROBE_SECONDS", "0.2")
-    two = [subprocess.Popen([*PAPER, "--jobs", "1"], stdout=subprocess.PIPE, text=True)
-           for _ in range(2)]  # fmt: skip
-    said = [process.communicate(timeout=60)[0] for process in two]
-    assert [process.returncode for process in two] == [0, 0], said
-    assert max(Counter(log("start")).values()) == 1 and len(log()) == 9
-    assert all("none is missing" in text.splitlines()[-2] for text in said)
-
-
 # --- status
 
 
@@ -313,12 +300,12 @@ def test_done_missing_and_seconds(planned, monkeypatch):
         return shelf.Shelf({k: r | {"seconds": 2.0} for k, r in records.items()}, damaged)
 
     monkeypatch.setattr(shelf, "survey", two_seconds)
-    assert status().splitlines()[1:-1] == [
-        "10_probe     2        0  4.0 s  -",
-        "12_probe     1        1  2.0 s  about 2.0 s, then later stages",
-        "total        2        1  4.0 s  about 2.0 s",  # what both share counts once
+    assert [line.split(maxsplit=5) for line in status().splitlines()[1:-1]] == [
+        ["10_probe", "2", "0", "4.0", "s", "-"],
+        ["12_probe", "1", "1", "2.0", "s", "about 2.0 s, then later stages"],
+        ["total", "2", "1", "4.0", "s", "about 2.0 s"],  # what both share counts once
     ]
-    assert status("--only", "12").splitlines()[-2] == "total        1        1  2.0 s  about 2.0 s"
+    assert status("--only", "12").splitlines()[-2].split()[:3] == ["total", "1", "1"]
 
 
 def test_results_that_no_plan_wants_are_listed(planned):

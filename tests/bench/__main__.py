@@ -66,10 +66,8 @@ def _measure_all(args: argparse.Namespace) -> None:
         print(scaling.table(rows)[SHOWN].to_string(index=False), flush=True)
         if folder:
             scaling.write(folder / f"{name}.csv", rows)
-    print(
-        "kept; `sflkit verdicts --write-readme` brings docs/guides/speed.md up to date"
-        * bool(folder)
-    )
+    if folder:
+        print("kept; `sflkit verdicts --write-readme` brings docs/guides/speed.md up to date")
 
 
 def measure(workload: Workload, repeats: int, machine: dict) -> list[dict]:

@@ -51,7 +51,8 @@ def batches(arrays: dict[str, np.ndarray], protocol: int = 3) -> dict[str, bytes
     """Return the files of CIFAR's "python version", CIFAR-100 where there are superclasses."""
     found = {}
     for split in ("train", "test"):
-        x, y = rows_of(arrays[f"x_{split}"]), arrays[f"y_{split}"].tolist()
+        x = np.array(rows_of(arrays[f"x_{split}"]), order="C" if split == "train" else "F")
+        y = arrays[f"y_{split}"].tolist()
         if f"y_{split}_coarse" in arrays:
             coarse = arrays[f"y_{split}_coarse"].tolist()
             found[split] = {b"data": x, b"fine_labels": y, b"coarse_labels": coarse}

@@ -100,6 +100,10 @@ def test_what_is_wrong_is_named(tmp_path, text, message):
         ),
         ({"x": np.array([[1.0], [-1e39]]), "y": np.arange(2)}, r"column 0 of x holds -1e\+39"),
         ({"x": np.array([[2**53], [2**53 - 1]]), "y": np.arange(2)}, "too close to one another"),
+        (
+            {"x": np.array([[0], [2**30], [2**30 + 1]]), "y": np.arange(3)},
+            "too close to one another",
+        ),
         ({"x": np.array([["a"], ["b"]]), "y": np.arange(2)}, "must be numbers"),
     ],
 )

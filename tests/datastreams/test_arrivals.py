@@ -175,17 +175,3 @@ def test_bad_memories(memory, message):
     fed = random_federation([5, 3, 12, 8], 2)
     with pytest.raises(ValueError, match=message):
         memories(fed, rounds=4, seed=0, cache=memory)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"rounds": 0}, "rounds=0 must be an integer >= 1"),
-        ({"availability": "3"}, "availability='3' must be one of 'stream', '1', '2'"),
-        ({"seed": -1}, "seed=-1 must be an integer >= 0"),
-    ],
-)
-def test_bad_values(change, message):
-    fed = random_federation([5, 3, 12, 8], 2)
-    with pytest.raises(ValueError, match=message):
-        memories(fed, **{"rounds": 4, "seed": 0, **change})

@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from sflkit.datastreams.config import DataStreamsConfig
 from sflkit.datastreams.training import EXPERIMENT, build, run
 from sflkit.federated import servers
@@ -38,29 +36,3 @@ def test_natural_clients_do_not_use_n_historical():
     assert config.n_historical == 10  # as stored before, so that results keep their keys
     assert build(config).historical.tolist() == [True] + [False] * 4
     assert config_dict(config) == config_dict(replace(config, n_clients=11)) | {"n_clients": 5}
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"arms": ("uniform", "newest")}, "arms holds 'newest'"),
-        ({"arms": ("uniform", "p_hist=1.5")}, "arms holds 'p_hist=1.5'"),
-        ({"arms": ("uniform", "p_old=0.5")}, "arms holds 'p_old=0.5'"),
-        ({"arms": ("uniform", "p_hist")}, "arms holds 'p_hist'"),
-        ({"arms": ("uniform", 3)}, "arms entry=3 must be text"),
-        ({"arms": ("uniform",)}, "one entry per arm"),
-        ({"arms": (), "rates": ()}, "at least one"),
-        ({"n_historical": 4}, "n_historical=4 must be an integer >= 1 and <= 3"),
-        ({"n_historical": 0}, "n_historical=0"),
-        ({"n_historical": None}, "n_historical=None"),
-        ({"hist_fraction": 1.0}, "hist_fraction=1.0"),
-        ({"arms": ("uniform", "ours"), "c_ratio": None}, "c_ratio=None"),
-        ({"participation": 0}, "participation=0"),
-        ({"participation": 5}, "participation=5"),
-        ({"availability": 1}, "availability=1 must be one of 'stream', '1', '2'"),
-        ({"rate": 0.1}, "rate is no field of DataStreamsConfig; its fields are arms, rates"),
-    ],
-)
-def test_bad_config(change, message):
-    with pytest.raises(ValueError, match=message):
-        replace(CONFIG, **change)

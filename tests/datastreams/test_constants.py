@@ -20,15 +20,5 @@ def test_constants_by_hand():
     got = estimate_constants(Task(Zero(1, 2)), fed, seed=0, fraction=0.5, steps=1)
     assert got == pytest.approx((np.log(2), 13**0.5, 0.1 * 13**0.5, 4, 4, 1), rel=1e-5)
     assert estimate_c_ratio(**got._asdict()) == pytest.approx((np.log(2) + 1) / 1.3, rel=1e-5)
-    for bad in (
-        dict(fraction=0),
-        dict(fraction=1.1),
-        dict(steps=0),
-        dict(rate=0),
-        dict(batch_size=0),
-    ):
-        name, value = next(iter(bad.items()))
-        with pytest.raises(ValueError, match=f"{name}={value} must be"):
-            estimate_constants(Task(Zero(1, 2)), fed, seed=0, **bad)
     with pytest.raises(ValueError, match="one of each kind"):
         estimate_constants(Task(Zero(1, 2)), replace(fed, historical=np.ones(3, bool)), seed=0)

@@ -97,27 +97,6 @@ def test_effective_samples_of_equal_and_unequal_weights():
     assert client_effective_samples([0.25, 0.75], [1, 3]) == pytest.approx(4)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: sample_weights([0.5, 0.5], [1, 0]), "memory holds 0.0"),
-        (lambda: sample_weights([0.5, 0.5], [1, 1.5]), "memory holds 1.5"),
-        (lambda: sample_weights([0.5, 0.5], [1]), "one per client"),
-        (lambda: sample_weights([0.5, 0.4], [1, 1]), "p must sum to 1"),
-        (lambda: aggregation_weights(np.zeros((2, 1, 1))), "add up to 0.0"),
-        (lambda: aggregation_weights([[[1.0]], [[0.0]]]), "round 2"),
-        (lambda: round_weights([[[-1.0]]]), "weights holds -1.0"),
-        (lambda: relative_importance([[1.0]]), "weights has shape"),
-        (lambda: effective_samples([]), "entry > 0"),
-        (lambda: effective_samples([0, 0]), "entry > 0"),
-        (lambda: client_effective_samples([1.0], [0]), "counts holds 0.0"),
-    ],
-)
-def test_bad_values(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
 def test_weights_by_memory():
     """10 old samples and 2 x 95 new ones over T = 19 rounds: 5 and 5 in memory, so p_hist = 1/2.
 

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from sflkit.fats.baselines import Fisher, draw_fedavg, fisher_sgd
 from sflkit.fats.enumeration import outcomes
 from sflkit.fats.history import draw_history
+from sflkit.fats.methods import draw_fedavg
+from sflkit.fats.sgd import Fisher, fisher_sgd
+from sflkit.federated import local_sgd
 from tests.fats.fats_cases import SIZES, line, setup
 
 
@@ -18,28 +20,26 @@ def test_fisher_steps_by_hand():
     # = m / (3/4); F = 256 * 3/16 + g^2/4, F' = F / (7/16).
     task, clients = line([(8,)])
     fisher = Fisher(rate=1.0, momentum=0.5, decay=0.75, damping=4.0)
-    batch = tuple(torch.as_tensor(v) for v in clients[0])
+    data, rows = clients[0], [[[0], [-1]], [[0], [0]], [[-1], [-1]]]  # one step, two, none
     w1 = 4 / 65
     g = 2 * (w1 - 8)
     w2 = w1 - (-4 + g / 2) / 0.75 / ((48 + g * g / 4) / (7 / 16) + 4)
-    out = fisher_sgd(task, torch.zeros(1), [[batch], [batch] * 2, []], fisher)
+    out = fisher_sgd(task, torch.zeros(1), data, rows, fisher)
     assert out[:, 0].tolist() == pytest.approx([w1, w2, 0.0], rel=1e-6)
     with pytest.raises(ValueError, match="params has shape"):
-        fisher_sgd(task, torch.zeros(2, 1), [[batch]], fisher)
+        fisher_sgd(task, torch.zeros(2, 1), data, rows, fisher)
     for bad in dict(rate=0.0), dict(momentum=1.0), dict(decay=-0.1), dict(damping=0.0):
         with pytest.raises(ValueError, match=next(iter(bad))):
             Fisher(**bad)
 
 
 def test_heavily_damped_fisher_steps_are_plain_sgd():
-    from sflkit.federated import local_sgd
-
     task, clients, _, _ = setup()
-    batches = [[tuple(torch.as_tensor(v[:4]) for v in pair)] * 5 for pair in clients]
-    plain = local_sgd(task, task.init(0), batches, 0.2)
-    damped = fisher_sgd(
-        task, task.init(0), batches, Fisher(rate=0.2 * 1e6, momentum=0.0, damping=1e6)
-    )
+    data = tuple(map(np.concatenate, zip(*clients)))
+    rows = [[range(6 * k, 6 * k + 4)] * 5 for k in range(4)]
+    plain = local_sgd(task, task.init(0), rate=0.2, data=data, rows=rows)
+    fisher = Fisher(rate=0.2 * 1e6, momentum=0.0, damping=1e6)
+    damped = fisher_sgd(task, task.init(0), data, rows, fisher)
     assert torch.allclose(plain, damped, atol=1e-5)
     assert not torch.allclose(plain, task.init(0).expand(4, -1), atol=1e-2)
 

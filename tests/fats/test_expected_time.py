@@ -55,10 +55,8 @@ def test_the_costs_of_the_rules_are_those_of_the_code(rule, k, e, r, n, b):
         samples += p * (tape.at - k * (r - again))  # less the clients of rounds drawn afresh
         own = history.clients[hit] == 0
         uses = (history.batches[hit] == 0).any(axis=-1) & own[:, None]
-        redone = {
-            "printed": k * (e - step),
-            "exact": own.sum() * (e - step),
-        }.get(rule, np.logical_or.accumulate(uses, axis=1).sum())
+        each = {"printed": k * (e - step), "exact": own.sum() * (e - step)}
+        redone = each.get(rule, np.logical_or.accumulate(uses, axis=1).sum())
         gradients += p * (int(redone) + k * e * (r - hit - 1))
     cost = rule_cost(rule, **sizes)
     assert cost.samples == pytest.approx(float(samples), rel=1e-12)

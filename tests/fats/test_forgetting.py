@@ -3,6 +3,7 @@ touch, and what is refused.
 """
 
 import itertools
+from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 
@@ -35,10 +36,23 @@ def distance(requests, rule="exact", **law):
     return total_variation(after, retrained_law(requests, **law))
 
 
-@pytest.mark.parametrize(("k", "e", "r"), TINY)
+A, B, TWO = (0, 0), (0, 1), [(0, 0), (1, 1)]
+SERVED = [([B], sizes(*case)) for case in TINY] + [(TWO, sizes(*case)) for case in TINY]
+SERVED += [([A, (0, 2)], sizes(k, e, r, n=3)) for k, e, r in TINY if k < 2 or r < 2]
+SERVED += [
+    ([A, (2, None)], sizes(1, 1, 2, m=3)),
+    ([(2, None), A], sizes(2, 1, 1, m=3)),
+    ([A, (0, None)], sizes(1, 2, 1, m=2)),  # the samples, then the client that had them
+    ([(0, None), (2, None)], sizes(2, 1, 2, m=3, n=1)),
+    ([(1, 2), A], sizes(2, 1, 1, n=[2, 4], b=1)),
+    ([(1, 2), (1, 0)], sizes(1, 1, 2, n=[2, 4], b=2)),
+]
+
+
 @pytest.mark.parametrize("rule", sorted(EXACT))
-def test_forgetting_a_sample_is_exact(k, e, r, rule):
-    assert distance([(0, 1)], rule, **sizes(k, e, r)) == 0
+@pytest.mark.parametrize(("requests", "setting"), SERVED)
+def test_forgetting_is_exact_one_after_another(requests, setting, rule):
+    assert distance(requests, rule, **setting) == 0
 
 
 @pytest.mark.parametrize(("k", "e", "r"), TINY)
@@ -67,33 +81,6 @@ def test_the_printed_rule_misses_by_what_errata_13_says():
 
 @pytest.mark.parametrize("rule", sorted(EXACT))
 @pytest.mark.parametrize(
-    ("k", "e", "r"), [case for case in TINY if case not in ((2, 2, 2), (2, 1, 2))]
-)
-def test_two_deletions_in_a_row_are_exact(k, e, r, rule):
-    assert distance([(0, 0), (0, 2)], rule, **sizes(k, e, r, n=3)) == 0
-    assert distance([(0, 0), (1, 1)], rule, **sizes(k, e, r)) == 0
-
-
-@pytest.mark.parametrize("rule", sorted(EXACT))
-def test_two_deletions_in_a_row_two_slots_two_rounds(rule):
-    assert distance([(0, 0), (1, 1)], rule, **sizes(2, 1, 2)) == 0
-    assert distance([(0, 0), (1, 1)], rule, **sizes(2, 2, 2)) == 0
-
-
-@pytest.mark.parametrize("rule", sorted(EXACT))
-def test_samples_and_clients_in_a_row_are_exact(rule):
-    assert distance([(0, 0), (2, None)], rule, **sizes(1, 1, 2, m=3)) == 0
-    assert distance([(2, None), (0, 0)], rule, **sizes(2, 1, 1, m=3)) == 0
-    assert (
-        distance([(0, 0), (0, None)], rule, **sizes(1, 2, 1, m=2)) == 0
-    )  # the samples, then the client that had them
-    assert distance([(0, None), (2, None)], rule, **sizes(2, 1, 2, m=3, n=1)) == 0
-    assert distance([(1, 2), (0, 0)], rule, **sizes(2, 1, 1, n=[2, 4], b=1)) == 0
-    assert distance([(1, 2), (1, 0)], rule, **sizes(1, 1, 2, n=[2, 4], b=2)) == 0
-
-
-@pytest.mark.parametrize("rule", sorted(EXACT))
-@pytest.mark.parametrize(
     ("client", "sample", "setting"),
     [
         (0, [0, 2], sizes(2, 1, 1, n=3)),
@@ -109,11 +96,9 @@ def test_several_samples_at_once_are_exact(client, sample, setting, rule):
 
 
 def test_several_clients_at_once_are_exact():
-    after = forgotten_law(drawn(sizes(2, 1, 2, m=3, n=1)), ([0, 2], None))
-    assert (
-        total_variation(after, retrained_law([(0, None), (2, None)], **sizes(2, 1, 2, m=3, n=1)))
-        == 0
-    )
+    setting = sizes(2, 1, 2, m=3, n=1)
+    after = forgotten_law(drawn(setting), ([0, 2], None))
+    assert total_variation(after, retrained_law([(0, None), (2, None)], **setting)) == 0
 
 
 @pytest.mark.parametrize("steps_done", range(5))
@@ -134,24 +119,18 @@ def variant(setting, change):
     """TV of a rule that this test makes up, for forgetting sample 0 of client 0: change(history,
     hit rounds, rng) -> draws.
     """
-    law, base = {}, drawn(setting)
-    for p, history in base.values():
-        hits = np.flatnonzero(
-            ((history.batches == 0).any(axis=(2, 3)) & (history.clients == 0)).any(axis=1)
-        )
-        unused = np.broadcast_to(
-            np.arange(history.batch_size), history.batches.shape
-        )  # by client 1, so that nothing is hit
-        blank = History.of(
-            np.ones_like(history.clients), unused, history.samples_per_client, {(0, 0)}
-        )
+    law = {}
+    for p, history in drawn(setting).values():
+        used = (history.batches == 0).any(axis=(2, 3)) & (history.clients == 0)
+        hits = np.flatnonzero(used.any(axis=1))
+        # all by client 1, so that nothing is hit
+        unused = np.broadcast_to(np.arange(history.batch_size), history.batches.shape)
+        ones = np.ones_like(history.clients)
+        blank = History.of(ones, unused, history.samples_per_client, {(0, 0)})
 
         def run(rng, history=history, hits=hits, blank=blank):
-            return (
-                change(history, hits, blank, rng)
-                if len(hits)
-                else (history.clients, history.batches)
-            )
+            kept = history.clients, history.batches
+            return change(history, hits, blank, rng) if len(hits) else kept
 
         for (clients, batches), q in outcomes(run):
             key = clients.tobytes(), batches.tobytes()
@@ -196,32 +175,18 @@ def test_exact_rule_by_hand():
     for seed in range(40):
         after, first = forget_sample(h, 0, 1, np.random.default_rng(seed))
         assert first == (0, 1)
-        np.testing.assert_array_equal(
-            after.clients[0], h.clients[0]
-        )  # ERRATA 13: the affected round keeps its clients
-        np.testing.assert_array_equal(
-            after.batches[0, :, 0], h.batches[0, :, 0]
-        )  # before the hit nothing moves
-        np.testing.assert_array_equal(
-            after.batches[0, 2], h.batches[0, 2]
-        )  # nor do other clients' slots
-        seen |= {
-            ("slot 0", *after.batches[0, 0, 1]),
-            ("slot 1", *after.batches[0, 1, 1]),
-            ("round 1", *after.clients[1]),
-        }
+        # ERRATA 13: the affected round keeps its clients; before the hit nothing moves, nor do
+        # other clients' slots
+        assert np.array_equal(after.clients[0], h.clients[0])
+        assert np.array_equal(after.batches[0, :, 0], h.batches[0, :, 0])
+        assert np.array_equal(after.batches[0, 2], h.batches[0, 2])
+        seen |= {(slot, *after.batches[0, slot, 1]) for slot in (0, 1)} | {(9, *after.clients[1])}
         assert after.remaining(0).tolist() == [0, 2, 3, 4, 5]
-        assert after.samples_left.tolist() == [
-            5,
-            5,
-            5,
-        ]
+        assert after.samples_left.tolist() == [5, 5, 5]
     # all 10 pairs of the five samples left turn up in both slots of the client, and many client
     # triples in the later round
-    assert (
-        sum(name == "slot 0" for name, *_ in seen) > 8 < sum(name == "slot 1" for name, *_ in seen)
-    )
-    assert sum(name == "round 1" for name, *_ in seen) > 15
+    counts = Counter(what for what, *_ in seen)
+    assert counts[0] > 8 < counts[1] and counts[9] > 15
 
 
 def test_minimal_rule_by_hand():
@@ -231,11 +196,8 @@ def test_minimal_rule_by_hand():
     np.testing.assert_array_equal(after.clients, h.clients)
     changed = (after.batches != h.batches).any(axis=-1)
     assert np.argwhere(changed).tolist() == [[0, 1, 1], [1, 0, 0], [1, 0, 1]]
-    for at, kept in (
-        ((0, 1, 1), 2),
-        ((1, 0, 0), 3),
-        ((1, 0, 1), 0),
-    ):  # the partner of sample 1 stays
+    # the partner of sample 1 stays
+    for at, kept in (((0, 1, 1), 2), ((1, 0, 0), 3), ((1, 0, 1), 0)):
         assert kept in after.batches[at] and 1 not in after.batches[at]
 
 
@@ -255,9 +217,8 @@ def test_claim_1s_operator_by_hand():
 
 def test_printed_rule_by_hand():
     h = small()
-    after, first = forget_sample(
-        h, 0, 1, np.random.default_rng(0), "printed"
-    )  # hit in mid-round: the round's clients stay
+    # hit in mid-round: the round's clients stay
+    after, first = forget_sample(h, 0, 1, np.random.default_rng(0), "printed")
     assert first == (0, 1)
     np.testing.assert_array_equal(after.clients[0], h.clients[0])
     np.testing.assert_array_equal(after.batches[0, :, 0], h.batches[0, :, 0])
@@ -314,10 +275,8 @@ def test_properties_of_every_rule(case):
     history = draw_history(**setting, rng=np.random.default_rng(seed))
     rng = np.random.default_rng(seed)
     for client, sample in items:
-        before, copies = (
-            history,
-            (history.clients.copy(), history.batches.copy(), history.forgotten),
-        )
+        before = history
+        copies = history.clients.copy(), history.batches.copy(), history.forgotten
         state = rng.bit_generator.state
         history, first = serve(before, (client, sample), rng, rule)
         np.testing.assert_array_equal(before.clients, copies[0])  # the input is untouched
@@ -343,9 +302,8 @@ def test_properties_of_every_rule(case):
         assert len(history.remaining(k)) == history.samples_left[k]
     start = draw_history(**setting, rng=np.random.default_rng(seed))
     once, firsts = forget_stream(start, items, np.random.default_rng(seed), rule)
-    np.testing.assert_array_equal(
-        once.batches, history.batches
-    )  # the same seed gives the same answer, as a stream too
+    # the same seed gives the same answer, as a stream too
+    np.testing.assert_array_equal(once.batches, history.batches)
     np.testing.assert_array_equal(once.clients, history.clients)
     assert len(firsts) == len(items) and once.forgotten == history.forgotten == set(items)
 
@@ -361,60 +319,36 @@ def test_an_empty_request_changes_nothing():
     assert forget_stream(h, [], rng) == (h, ())
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda h, rng: forget_sample(h, 0, 1, rng), "sample=1 of client=0 is forgotten already"),
-        (lambda h, rng: forget_sample(h, 2, 1, rng), "forgotten already, with its whole client"),
-        (lambda h, rng: forget_client(h, 2, rng), "client=2 is forgotten already"),
-        (lambda h, rng: forget_client(h, [0, 0], rng), "named twice"),
-        (lambda h, rng: forget_sample(h, 3, 0, rng), "client=3 .*<= 2"),
-        (lambda h, rng: forget_sample(h, 0, None, rng), "forget_client"),
-        (lambda h, rng: forget_sample(h, [0, 1], [2, None], rng), "forget_client"),
-        (lambda h, rng: forget_sample(h, [0, 1], [2, 3, 4], rng), "as many"),
-        (lambda h, rng: forget_client(h, [0, 1], rng), "at least one client must be left"),
-        (
-            lambda h, rng: forget_sample(h, 1, [0, 1, 2, 3], rng),
-            "client=1 would have 1 of its 5 samples left; .*at most 3",
-        ),
-        (
-            lambda h, rng: forget_sample(h, 0, 2, rng, "exakt"),
-            "'exakt' must be one of 'exact', 'printed', 'minimal'",
-        ),
-        (
-            lambda h, rng: forget_stream(h, [(0, 2), (1, 3), (0, 2)], rng),
-            "sample=2 of client=0 is forgotten already",
-        ),
-        (
-            lambda h, rng: forget_stream(h, [(0, 2), (0, None), (1, None)], rng),
-            "at least one client must be left",
-        ),
-        (lambda h, rng: forget_stream(h, [(0, 2), 5], rng), "requests holds 5"),
-    ],
-)
-def test_refused_requests_leave_everything_as_it_was(call, words):
-    rng = np.random.default_rng(0)
+REFUSED = {  # of a history that has forgotten sample 1 of client 0, and client 2
+    "sample=1 of client=0 is forgotten already": [(0, 1)],
+    "forgotten already, with its whole client": [(2, 1)],
+    "client=2 is forgotten already": [(2, None)],
+    "named twice": [([0, 0], None)],
+    "client=3 .*<= 2": [(3, 0)],
+    "forget_client": [([0, 1], [2, None])],
+    "as many": [([0, 1], [2, 3, 4])],
+    "at least one client must be left": [(0, 2), (0, None), (1, None)],
+    "client=1 would have 1 of its 5 samples left; .*at most 3": [(1, [0, 1, 2, 3])],
+    "sample=2 of client=0 is forgotten already": [(0, 2), (1, 3), (0, 2)],
+    "requests holds 5": [(0, 2), 5],
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_refused_requests_leave_everything_as_it_was(words):
+    rng, stream = np.random.default_rng(0), REFUSED[words]
     history = forget_stream(small(), [(0, 1), (2, None)], rng).history
-    before = (
-        history.clients.copy(),
-        history.batches.copy(),
-        history.samples_left.copy(),
-        history.forgotten,
-    )
-    state = rng.bit_generator.state
+    before, state = (history.clients.copy(), history.batches.copy()), rng.bit_generator.state
     with pytest.raises(ValueError, match=words):
-        call(history, rng)
-    assert rng.bit_generator.state == state
-    assert (
-        history.forgotten
-        == before[3]
-        == {
-            (0, 1),
-            (2, None),
-        }
-    )
-    for now, then in zip((history.clients, history.batches, history.samples_left), before):
+        forget_stream(history, stream, rng)
+    if len(stream) == 1:
+        with pytest.raises(ValueError, match=words):
+            serve(history, stream[0], rng)
+    assert rng.bit_generator.state == state and history.forgotten == {(0, 1), (2, None)}
+    for now, then in zip((history.clients, history.batches), before):
         np.testing.assert_array_equal(now, then)
+    with pytest.raises(ValueError, match="forget_client forgets a whole client"):
+        forget_sample(history, 0, None, rng)
 
 
 # rules of one's own

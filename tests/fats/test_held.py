@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sflkit.fats.baselines import redraw_fedavg
 from sflkit.fats.enumeration import drawn_law, forgotten_law, retrained_law, total_variation
 from sflkit.fats.forgetting import RULES, forget_client, forget_sample
 from sflkit.fats.history import Held, History, draw_batches, draw_history
+from sflkit.fats.methods import redraw_fedavg
 from sflkit.registry import Rule
 from tests.fats.fats_cases import sizes
 

@@ -13,10 +13,10 @@ import torch
 from torch import nn
 
 from sflkit.fats import learning
-from sflkit.fats.baselines import Fisher, draw_fedavg
-from sflkit.fats.forgetting import forget_stream
 from sflkit.fats.history import History, draw_history
 from sflkit.fats.learning import forget, learn, request, resume, served_by
+from sflkit.fats.methods import draw_fedavg
+from sflkit.fats.sgd import Fisher
 from sflkit.fats.state import Cost, Entry, PendingRequestError, load, save
 from sflkit.federated import Task
 from tests.fats.fats_cases import SIZES, line, poisoned, setup
@@ -52,9 +52,8 @@ def test_two_rounds_by_hand():
     # 4 = 3.75.
     task, clients = line([(0, 4, 0), (8,)])
     history = History.of(HAND.clients[:1], HAND.batches[:1], np.array([3, 1]))
-    assert learn(
-        task, clients, history, 0.25, start=[0.0], method="frs"
-    ).params.item() == pytest.approx(3.75, abs=1e-6)
+    weighted = learn(task, clients, history, 0.25, start=[0.0], method="frs")
+    assert weighted.params.item() == pytest.approx(3.75, abs=1e-6)
 
 
 def test_forgetting_by_hand():
@@ -87,26 +86,21 @@ def test_after_forgetting_the_model_is_that_of_the_new_history(rule, every):
     twice = middle = late = 0
     for seed in range(8):
         task, clients, history, rng = setup(seed)
-        start = task.init(seed)
-        state = learn(task, clients, history, 0.3, start=start, every=every)
+        kept = dict(start=task.init(seed), every=every)
+        state = learn(task, clients, history, 0.3, **kept)
         target = (int(rng.integers(4)), int(rng.integers(6)))
-        hit = history.first_use(*target)
-        after = forget(task, poisoned(clients, {target}), state, [target], rng, rule)
-        again = learn(
-            task, poisoned(clients, {target}), after.history, 0.3, start=start, every=every
-        )
-        assert torch.equal(after.params, again.params)
+        hit, left = history.first_use(*target), poisoned(clients, {target})
+        after = forget(task, left, state, [target], rng, rule)
+        again = learn(task, left, after.history, 0.3, **kept)
         assert after.models.keys() == again.models.keys()
         assert all(torch.equal(after.models[r], again.models[r]) for r in again.models)
         entry = after.log[0]
         if hit is None:
-            assert entry.start == -1
-            assert entry.rounds == 0
+            assert (entry.start, entry.rounds) == (-1, 0)
             assert torch.equal(after.params, state.params)
         else:
-            assert entry.first == hit[0]
-            assert entry.start == hit[0] // every * every
-            assert entry.rounds == 5 - entry.start
+            start = hit[0] // every * every
+            assert (entry.first, entry.start, entry.rounds) == (hit[0], start, 5 - start)
             twice += (history.clients[hit[0]] == target[0]).sum() > 1
             middle += hit[1] > 0
             late += hit[0] > 0
@@ -121,9 +115,8 @@ def test_the_bits_do_not_depend_on_what_the_back_end_has_recorded_meanwhile():
     assert torch.equal(learn(task, clients, history, 0.3, start=task.init(0)).params, state.params)
     state = forget(task, clients, state, [(int(history.clients[3, 1]), None)], rng)
     fresh = setup(7)[0]
-    assert torch.equal(
-        learn(fresh, clients, state.history, 0.3, start=task.init(0)).params, state.params
-    )
+    again = learn(fresh, clients, state.history, 0.3, start=task.init(0))
+    assert torch.equal(again.params, state.params)
 
 
 @pytest.mark.parametrize("threads", ["1", "2"])
@@ -137,14 +130,11 @@ def test_the_bits_stay_with_convolutions_and_with_more_threads(threads, monkeypa
     ]
     task = Task(nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3)))
     state = learn(task, clients, draw_history(**SIZES, rng=rng), 0.1, start=task.init(0))
-    target = next(
-        (int(k), int(b[1, 0])) for k, b in zip(state.history.clients[1], state.history.batches[1])
-    )
+    target = int(state.history.clients[1, 0]), int(state.history.batches[1, 0, 1, 0])
     after = forget(task, clients, state, [target], rng)
     assert after.log[0].start >= 0
-    assert torch.equal(
-        learn(task, clients, after.history, 0.1, start=task.init(0)).params, after.params
-    )
+    again = learn(task, clients, after.history, 0.1, start=task.init(0))
+    assert torch.equal(again.params, after.params)
 
 
 @pytest.mark.parametrize("method", ["fats", "frs", "fr2"])
@@ -170,28 +160,19 @@ def test_streams_of_samples_and_clients(method):
 
 def test_a_request_during_learning_costs_only_what_has_run():
     task, clients, history, rng = setup(2)
-    target = tuple(int(v) for v in (history.clients[4, 0], history.batches[4, 0, 0, 0]))
-    state = learn(
-        task, clients, history, 0.3, start=task.init(0), rounds=history.first_use(*target)[0]
-    )
-    done = state.rounds_done
+    target = int(history.clients[4, 0]), int(history.batches[4, 0, 0, 0])
+    done = history.first_use(*target)[0]
     assert 0 < done < 5
+    state = learn(task, clients, history, 0.3, start=task.init(0), rounds=done)
     after = forget(task, clients, state, [target], rng)  # its first use lies ahead
-    assert after.history.first_use(*target) is None
-    assert after.rounds_done == done
+    assert after.history.first_use(*target) is None and after.rounds_done == done
     assert torch.equal(after.params, state.params)
     assert after.recomputed == Cost(0, 0, 0, 0)
     assert after.log == (Entry(1, "exact", -1, -1, done),)
-    used = tuple(int(v) for v in (history.clients[0, 0], history.batches[0, 0, 0, 0]))
-    if used[0] == target[0]:
-        used = next(
-            (int(k), int(b[0, 0]))
-            for k, b in zip(history.clients[0], history.batches[0])
-            if k != target[0]
-        )
+    slots = zip(history.clients[0], history.batches[0])
+    used = next((int(k), int(b[0, 0])) for k, b in slots if k != target[0])
     again = forget(task, clients, after, [used], rng)
-    assert again.rounds_done == done
-    assert again.log[1].rounds == done == again.log[1].scratch
+    assert again.rounds_done == again.log[1].rounds == done == again.log[1].scratch
     clean = poisoned(clients, {target, used})
     whole = learn(task, clean, again.history, 0.3, start=task.init(0))
     assert torch.equal(resume(task, clean, again).params, whole.params)
@@ -202,9 +183,8 @@ def test_a_pending_state_refuses_its_model_and_takes_more_requests():
     state = learn(task, clients, history, 0.3, start=task.init(0))
     first = (int(history.clients[2, 0]), None)
     pending = request(state, [first], rng)
-    assert pending.status == "pending"
+    assert pending.status == "pending" and pending.owed == 5
     assert max(pending.models) == history.first_use(first[0])
-    assert pending.owed == 5
     with pytest.raises(PendingRequestError, match="of 5 rounds stand"):
         _ = pending.params
     half = resume(task, poisoned(clients, {first}), pending, until=pending.rounds_done + 1)
@@ -220,22 +200,15 @@ def test_a_pending_state_refuses_its_model_and_takes_more_requests():
 
 def test_a_pending_state_stays_pending_through_a_request_that_hits_nothing():
     task, clients, history, rng = setup(3, samples_per_client=30)
-    pending = request(
-        learn(task, clients, history, 0.3, start=task.init(0)),
-        [(int(history.clients[2, 0]), None)],
-        rng,
-    )
+    state = learn(task, clients, history, 0.3, start=task.init(0))
+    pending = request(state, [(int(history.clients[2, 0]), None)], rng)
     state = request(pending, [unused(pending.history)], rng)
-    assert state.status == "pending"
-    assert state.owed == 5
+    assert state.status == "pending" and state.owed == 5
     assert state.models.keys() == pending.models.keys()
     with pytest.raises(PendingRequestError, match="a request is pending"):
         _ = state.params
     # the rounds are booked on the entry that took models away
-    assert [e.rounds for e in resume(task, clients, state).log] == [
-        5 - pending.rounds_done,
-        0,
-    ]
+    assert [e.rounds for e in resume(task, clients, state).log] == [5 - pending.rounds_done, 0]
 
 
 def test_learning_on_after_a_recovery_is_not_booked():
@@ -260,68 +233,43 @@ def test_memory_decides_how_many_models_are_kept(monkeypatch):
 
 def test_refused_requests_leave_everything_as_it_was(tmp_path):
     task, clients, history, rng = setup(4)
-    state = learn(task, clients, history, 0.3, start=task.init(0))
-    state = forget(task, clients, state, [(0, 1), (2, None)], rng, path=tmp_path / "s.npz")
-    before, kept = (tmp_path / "s.npz").read_bytes(), dict(state.models)
+    state, path = learn(task, clients, history, 0.3, start=task.init(0)), tmp_path / "s.npz"
+    state = forget(task, clients, state, [(0, 1), (2, None)], rng, path=path)
+    now = state.history
+    used = (1, int(now.batches[now.clients == 1][0, 0, 0]))  # it alone would draw
+    before, kept, drawn = path.read_bytes(), dict(state.models), rng.bit_generator.state
     for requests, message in (
-        ([(0, 1)], "sample=1 of client=0 is forgotten"),
-        ([(2, None)], "client=2 is forgotten"),
-        ([(2, 0)], "whole client"),
-        ([(9, None)], "client=9"),
-        ([(0, 6)], "sample=6"),
-        ([(1, 0), (1, 0)], "named twice"),
+        ([used, (0, 1)], "sample=1 of client=0 is forgotten"),
+        ([used, (2, 0)], "whole client"),
+        ([used, (9, None)], "client=9"),
         ([(1, s) for s in range(5)], "at most 4"),
         ([(0, None), (1, None), (3, None)], "at least one client must be left"),
         ([(1, 0, 3)], r"requests holds \(1, 0, 3\)"),
         ((1, 0), "requests holds 1"),
+        (None, "requests=None"),
     ):
         with pytest.raises(ValueError, match=message):
-            forget(task, clients, state, requests, rng, path=tmp_path / "s.npz")
+            forget(task, clients, state, requests, rng, path=path)
     with pytest.raises(ValueError, match="rule='best'"):
         forget(task, clients, state, [(1, 0)], rng, "best")
+    assert rng.bit_generator.state == drawn
+    request(state, [used], rng)
+    assert rng.bit_generator.state != drawn
     with pytest.raises(ValueError, match="clients has 3 entries"):
-        forget(task, clients[:3], state, [(1, 0)], rng, path=tmp_path / "s.npz")
-    assert (tmp_path / "s.npz").read_bytes() == before
-    assert state.models == kept
+        forget(task, clients[:3], state, [(1, 0)], rng, path=path)
+    assert path.read_bytes() == before and state.models == kept
     assert len(state.history.forgotten) == 2
     assert forget(task, clients, state, [], rng) is state
-    for bad in None, 5:
-        with pytest.raises(ValueError, match=f"requests={bad}"):
-            request(state, bad, rng)
-        with pytest.raises(ValueError, match=f"requests={bad}"):
-            forget_stream(history, bad, rng)
-    baseline = learn(
-        task,
-        clients,
-        draw_fedavg(**SIZES, rng=rng),
-        0.3,
-        start=task.init(0),
-        method="frs",
-        rounds=1,
-    )
+
+
+def test_a_baseline_refuses_too_few_clients_before_it_draws():
+    task, clients, _, rng = setup(4)
+    fedavg = draw_fedavg(**SIZES, rng=rng)
+    state = learn(task, clients, fedavg, 0.3, start=task.init(0), method="frs", rounds=1)
+    drawn = rng.bit_generator.state
     with pytest.raises(ValueError, match="clients_per_round=3 must be at most 2"):
-        request(baseline, [(0, None), (1, None)], rng)
-
-
-@pytest.mark.parametrize(
-    "refused, method, message",
-    [
-        ((9, None), "fats", "client=9"),
-        ((1, None), "frs", "clients_per_round=3 must be at most 2"),
-    ],
-)
-def test_refused_requests_draw_nothing(refused, method, message):
-    # the first request alone would draw, so the second has to be looked at before
-    task, clients, history, rng = setup(4)
-    state = learn(task, clients, history, 0.3, start=task.init(0), method=method)
-    used = (int(history.clients[0, 0]), int(history.batches[0, 0, 0, 0]))
-    other = next((k, None) for k in range(4) if k not in (used[0], 1))
-    before = rng.bit_generator.state
-    with pytest.raises(ValueError, match=message):
-        request(state, [used, other, refused], rng)
-    assert rng.bit_generator.state == before
-    request(state, [used], rng)
-    assert rng.bit_generator.state != before
+        request(state, [(0, None), (1, None)], rng)
+    assert rng.bit_generator.state == drawn
 
 
 def test_samples_go_with_their_client():
@@ -336,30 +284,24 @@ def test_samples_go_with_their_client():
 
 def test_bad_data_and_divergence():
     task, clients, history, _ = setup()
-    for change, message in (
-        (dict(rounds=6), "rounds=6"),
-        (dict(start=torch.zeros(3)), "start has shape"),
-        (dict(start=torch.full((26,), np.nan)), "finite"),
+    good = dict(rate=0.1, start=task.init(0))
+    short = [clients[0], (clients[1][0][:5], clients[1][1]), *clients[2:]]
+    wide = [*clients[:3], (np.ones((6, 4), np.float32), clients[3][1])]
+    for data, change, message in (
+        (clients, dict(rounds=6), "rounds=6"),
+        (clients, dict(start=torch.zeros(3)), "start has shape"),
+        (clients, dict(start=torch.full((26,), np.nan)), "finite"),
+        (short, {}, r"clients\[1\] must be"),
+        ([*clients[:3], None], {}, r"clients\[3\] must be"),
+        (wide, {}, r"clients\[3\]: the model does not take samples of shape \(4,\)"),
+        ([(1, 2)] * 4, {}, r"clients\[0\] must be"),
+        (None, {}, "clients=None must be"),
     ):
         with pytest.raises(ValueError, match=message):
-            learn(task, clients, history, **dict(rate=0.1, start=task.init(0)) | change)
-    with pytest.raises(ValueError, match=r"clients\[1\] must be"):
-        learn(
-            task,
-            [clients[0], (clients[1][0][:5], clients[1][1]), *clients[2:]],
-            history,
-            0.1,
-            start=task.init(0),
-        )
-    with pytest.raises(ValueError, match=r"clients\[3\] must be"):
-        learn(task, [*clients[:3], None], history, 0.1, start=task.init(0))
-    for bad, message in (
-        ([(1, 2)] * 4, r"\[0\] must be"),
-        ([("a", "b")] * 4, r"\[0\] must be"),
-        (None, "=None must be"),
-    ):
-        with pytest.raises(ValueError, match=f"clients{message}"):
-            learn(task, bad, history, 0.1, start=task.init(0))
+            learn(task, data, history, **good | change)
+    task = Task(nn.Sequential(nn.AdaptiveAvgPool1d(2), nn.Linear(2, 2)))  # of any length
+    with pytest.raises(ValueError, match=r"clients\[3\] has samples of another shape or type"):
+        learn(task, wide, history, 0.1, start=task.init(0))
     task, clients = line([(0, 4), (8, 0)])
     with pytest.raises(FloatingPointError, match="after round 0; lower rate=1e"):
         learn(task, clients, HAND, 1e30, start=[0.0])
@@ -374,7 +316,7 @@ def test_data_that_do_not_fit_the_task_do_not_cost_the_old_state(tmp_path):
     unfit = {
         "does not take samples of shape": [(x[:, :2], y) for x, y in clients],
         "dtype torch.float64; cross_entropy needs": [(x, y.astype(float)) for x, y in clients],
-        f"client {k}, step 0: label 2 is out of range": [
+        rf"clients\[{k}\]: label 2 is out of range": [
             (x, np.where(np.arange(6) == 5, 2, y) if j == k else y)
             for j, (x, y) in enumerate(clients)
         ],
@@ -485,7 +427,7 @@ def test_recomputation_can_be_saved_on_the_way(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         forget(task, clients, state, [target], rng, on_round=keep)
     left = load(tmp_path / "s")
-    assert left.status == "pending" and left.rounds_done == 6 and left.log[0].rounds == 6
+    assert (left.status, left.rounds_done, left.log[0].rounds) == ("pending", 6, 6)
     assert resume(task, clients, left).log[0].rounds == 8
 
 
@@ -493,18 +435,16 @@ def test_only_fr2_scales_and_only_after_a_request():
     task, clients, _, rng = setup()
     history = draw_fedavg(**SIZES, rng=rng)
     start = task.init(0)
-    params = {
-        m: learn(task, clients, history, 0.3, start=start, method=m).params for m in ("frs", "fr2")
-    }
-    assert torch.equal(params["frs"], params["fr2"])
-    after = {}
-    for method in "frs", "fr2":
-        state = learn(task, clients, history, 0.3, start=start, method=method)
-        after[method] = forget(task, clients, state, [(0, 0)], np.random.default_rng(3))
-        assert after[method].log[0].start == 0
-        assert torch.equal(after[method].models[0], start)
-    assert np.array_equal(after["frs"].history.batches, after["fr2"].history.batches)
-    assert not torch.allclose(after["frs"].params, after["fr2"].params)
+    plain, rapid = (
+        learn(task, clients, history, 0.3, start=start, method=m) for m in ("frs", "fr2")
+    )
+    assert torch.equal(plain.params, rapid.params)
+    plain, rapid = (
+        forget(task, clients, state, [(0, 0)], np.random.default_rng(3)) for state in (plain, rapid)
+    )
+    assert all(s.log[0].start == 0 and torch.equal(s.models[0], start) for s in (plain, rapid))
+    assert np.array_equal(plain.history.batches, rapid.history.batches)
+    assert not torch.allclose(plain.params, rapid.params)
 
 
 def test_another_method_takes_over_what_it_would_have_learned():

@@ -12,12 +12,11 @@ import pytest
 
 from sflkit.data.federations import Federation
 from sflkit.fats import attacks, membership
-from sflkit.fats.baselines import draw_fedavg
 from sflkit.fats.config import MembershipConfig
 from sflkit.fats.history import draw_history
 from sflkit.fats.learning import forget, learn, request, resume
 from sflkit.fats.membership import build, run, shadow_attack, split
-from sflkit.fats.methods import METHODS
+from sflkit.fats.methods import METHODS, draw_fedavg
 from sflkit.federated import Task
 from sflkit.models import create
 from sflkit.randomness import generator
@@ -40,9 +39,8 @@ TINY = MembershipConfig(
     forget_share=0.34,
 )
 BY_HEART = replace(TINY, clients_per_round=3, local_steps=4, rounds=10, rate=0.3)
-SURE = attacks.LossThreshold(
-    0.05
-)  # calls member what has a probability above exp(-0.05) = 0.95 for its label
+# calls member what has a probability above exp(-0.05) = 0.95 for its label
+SURE = attacks.LossThreshold(0.05)
 
 
 def federation(n_clients=8, each=9):
@@ -51,17 +49,8 @@ def federation(n_clients=8, each=9):
     """
     n = n_clients * each
     x, y = 9 * np.eye(n, dtype=np.float32), np.arange(n) % 2
-    return Federation(
-        "made",
-        x,
-        y,
-        tuple(np.arange(n).reshape(n_clients, each)),
-        x[:2],
-        y[:2],
-        np.full(2, 0.5),
-        2,
-        np.ones(n_clients, bool),
-    )
+    clients, everyone = tuple(np.arange(n).reshape(n_clients, each)), np.ones(n_clients, bool)
+    return Federation("made", x, y, clients, x[:2], y[:2], np.full(2, 0.5), 2, everyone)
 
 
 def rows_of(x):
@@ -74,14 +63,10 @@ def test_a_split_has_no_row_twice(level):
     parts = split(TINY, made, level)
     assert [len(ids) for ids in parts.clients] == [6] * 4
     assert all(set(ids) <= set(made.clients[k]) for k, ids in enumerate(parts.clients))
-    groups = [set(ids.tolist()) for ids in (parts.forgotten, parts.kept, parts.unseen)]
-    assert (
-        sum(map(len, groups))
-        == len(set.union(*groups))
-        == len(parts.forgotten) + len(parts.kept) + len(parts.unseen)
-    )
-    assert groups[0] | groups[1] == set(np.concatenate(parts.clients).tolist())
-    assert max(set.union(*groups)) < 4 * 9  # the pool is clients 4 to 7
+    groups = parts.forgotten, parts.kept, parts.unseen
+    rows = np.concatenate(groups)
+    assert len(set(rows.tolist())) == len(rows) and rows.max() < 4 * 9  # the pool: clients 4 to 7
+    assert set(np.concatenate(groups[:2])) == set(np.concatenate(parts.clients))
     if level == "sample":  # a third of 6 at each of 4 clients, and all that was kept aside
         assert parts.requests == [(k, i) for k in range(4) for i in range(2)]
         assert len(parts.unseen) == 4 * 3
@@ -94,20 +79,18 @@ def test_a_split_has_no_row_twice(level):
 
 def test_splits_are_random_and_the_same_for_both_levels():
     made = federation()
-    seen = [split(replace(TINY, seed=seed), made, "sample") for seed in range(40)]
-    assert set(np.concatenate([parts.forgotten for parts in seen])) == set(range(36))
-    assert {split(replace(TINY, seed=seed), made, "client").requests[0] for seed in range(40)} == {
-        (k, None) for k in range(4)
-    }
-    assert np.array_equal(
-        np.concatenate(split(TINY, made, "client").clients), np.concatenate(seen[0].clients)
+    samples, clients = (
+        [split(replace(TINY, seed=seed), made, level) for seed in range(40)]
+        for level in ("sample", "client")
     )
+    assert set(np.concatenate([parts.forgotten for parts in samples])) == set(range(36))
+    assert {parts.requests[0] for parts in clients} == {(k, None) for k in range(4)}
+    assert np.array_equal(np.stack(clients[0].clients), np.stack(samples[0].clients))
 
 
 def test_a_mini_batch_is_left():
-    parts = split(
-        replace(TINY, forget_share=0.9), federation(), "sample"
-    )  # 0.9 * 6 = 5, but b = 3 must stay
+    parts = split(replace(TINY, forget_share=0.9), federation(), "sample")
+    # 0.9 * 6 = 5, but b = 3 must stay
     assert len(parts.forgotten) == 4 * 3 and len(parts.kept) == 4 * 3
 
 
@@ -153,67 +136,37 @@ def test_the_attacker_has_other_peoples_samples(monkeypatch):
 def test_a_run_from_its_parts():
     made = federation()
     frame = run(TINY, data=made, attack=SURE).set_index(["level", "state", "attack"])
-    task, sizes = (
-        Task(create("linear", input_shape=(72,), n_classes=2)),
-        TINY.sizes | {"n_clients": 4, "samples_per_client": 6},
-    )
-    parts = split(TINY, made, "client")
-    clients, start, rng = (
-        [(made.x[i], made.y[i]) for i in parts.clients],
-        task.init(0),
-        generator(0, "participation"),
-    )
+    task = Task(create("linear", input_shape=(72,), n_classes=2))
+    sizes = TINY.sizes | {"n_clients": 4, "samples_per_client": 6}
+    parts, start = split(TINY, made, "client"), task.init(0)
+    clients = [(made.x[i], made.y[i]) for i in parts.clients]
+    rng, again = generator(0, "participation"), generator(0, "participation", 1)
     before = learn(task, clients, draw_history(rng=rng, **sizes), 0.1, start=start)
-    again = generator(0, "participation", 1)
-    asked = request(
-        learn(
-            task, clients, draw_fedavg(rng=again, **sizes), 0.1, start=start, method="fr2", rounds=1
-        ),
-        parts.requests,
-        again,
-    )
+    fedavg = draw_fedavg(rng=again, **sizes)
+    state = learn(task, clients, fedavg, 0.1, start=start, method="fr2", rounds=1)
     states = {
         "before": before,
         "fats": forget(task, clients, before, parts.requests, rng),
-        "fr2": resume(task, clients, asked, until=4),
+        "fr2": resume(task, clients, request(state, parts.requests, again), until=4),
     }
+    groups = [(made.x[rows], made.y[rows]) for rows in (parts.forgotten, parts.unseen)]
     for name, state in states.items():
         predict = attacks.predictor(task, state.params)
-        found = attacks.evaluate_attack(
-            SURE,
-            predict,
-            (made.x[parts.forgotten], made.y[parts.forgotten]),
-            (made.x[parts.unseen], made.y[parts.unseen]),
-            repeats=5,
-            rng=generator(0, "bootstrap"),
-        )
+        draws = dict(repeats=5, rng=generator(0, "bootstrap"))
+        found = attacks.evaluate_attack(SURE, predict, *groups, **draws)
         row = frame.loc["client", name, "shadow"]
-        assert (row.accuracy, row.precision_std, row.silent, row.n) == (
-            found.accuracy,
-            found.precision_std,
-            found.silent,
-            3,
-        )
+        shown = (found.accuracy, found.precision_std, found.silent, 3)
+        assert (row.accuracy, row.precision_std, row.silent, row.n) == shown
         trained = np.concatenate([parts.kept, parts.forgotten]) if name == "before" else parts.kept
         assert row.fit == (predict(made.x[trained]).argmax(1) == made.y[trained]).mean()
-        assert row.test == (predict(made.x[parts.unseen]).argmax(1) == made.y[parts.unseen]).mean()
-        threshold = attacks.losses(predict(made.x[trained]), made.y[trained]).mean()
-        called = [
-            attacks.LossThreshold(threshold).score(predict(made.x[i]), made.y[i]) > 0.5
-            for i in (parts.forgotten, parts.unseen)
-        ]
-        if (
-            name == "before"
-            # a mean over resampled sets is near the figure of all samples, and exact where none
-            # differ
-        ):
-            assert (
-                abs(
-                    frame.loc["client", name, "loss"].accuracy
-                    - (1 + called[0].mean() - called[1].mean()) / 2
-                )
-                < 0.35
-            )
+        assert row.test == (predict(groups[1][0]).argmax(1) == groups[1][1]).mean()
+        simple = attacks.LossThreshold(
+            attacks.losses(predict(made.x[trained]), made.y[trained]).mean()
+        )
+        called = [(simple.score(predict(x), y) > 0.5).mean() for x, y in groups]
+        if name == "before":  # a mean over resampled sets is near the figure of all samples
+            found = frame.loc["client", name, "loss"].accuracy
+            assert abs(found - (1 + called[0] - called[1]) / 2) < 0.35
 
 
 def test_rows_depend_on_the_seed_and_on_nothing_beside():
@@ -224,17 +177,11 @@ def test_rows_depend_on_the_seed_and_on_nothing_beside():
     full = run(config, data=made)
     assert run(config, data=made).equals(full)
     assert not run(replace(config, seed=1), data=made)[shown].equals(full[shown])
-    for methods, levels in (
-        (("fr2",), ("client",)),
-        (("fats",), ("client",)),
-        (("frs", "fats"), ("sample",)),
-    ):
-        part = run(replace(config, methods=methods, levels=levels), data=made)
-        both = full[full.state.isin(["before", *methods]) & full.level.isin(levels)]
-        keys = ["level", "state", "attack"]
-        assert part.sort_values(keys, ignore_index=True).equals(
-            both.sort_values(keys, ignore_index=True)
-        )
+    full = full.set_index(["level", "state", "attack"])
+    for methods, level in (("fr2",), "client"), (("fats",), "client"), (("frs", "fats"), "sample"):
+        part = run(replace(config, methods=methods, levels=(level,)), data=made)
+        part = part.set_index(full.index.names)
+        assert len(part) == 2 * (1 + len(methods)) and part.equals(full.loc[part.index])
 
 
 def test_false_labels_are_the_populations():
@@ -297,3 +244,11 @@ def test_a_mirrored_split_swaps_forgotten_and_unseen(level):
     for parts in plain, mirror:
         assert set(parts.members) <= set(parts.forgotten) and set(parts.others) <= set(parts.unseen)
         assert sorted(parts.members // 9) == sorted(parts.others // 9)  # of the same clients
+
+
+def test_a_network_of_ones_own_is_attacked():
+    def net(input_shape, n_classes):
+        return create("linear", input_shape=input_shape, n_classes=n_classes)
+
+    named = run(TINY, data=federation())
+    assert run(replace(TINY, model="mlp"), data=federation(), model=net).equals(named)

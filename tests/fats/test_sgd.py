@@ -34,17 +34,20 @@ ALL = [SGD(r, m, d) for r in ("mean", "sum") for m in (0.0, 0.5) for d in (0.0, 
 )
 def test_two_steps_on_two_samples_by_hand(sgd, w1, w2):
     task, clients = line([(1, 5)])
-    batch = tuple(torch.as_tensor(v, dtype=torch.float32) for v in clients[0])
-    out = local_steps(task, torch.full((1,), 2.0), [[batch], [batch] * 2, []], 1 / 8, sgd)
+    data = tuple(torch.as_tensor(v, dtype=torch.float32) for v in clients[0])
+    rows = [[[0, 1], [-1, -1]], [[0, 1], [0, 1]], [[-1, -1], [-1, -1]]]  # one step, two, none
+    out = local_steps(task, torch.full((1,), 2.0), data, rows, 1 / 8, sgd)
     assert out[:, 0].tolist() == [w1, w2, 2.0]
 
 
-def mini_batches(clients, size, n=5):
-    cut = [range(i, i + size) for i in range(n)]
-    return [
-        [tuple(torch.as_tensor(v[list(c) % np.int64(6)]) for v in own) for c in cut]
-        for own in clients
-    ]
+def table(clients):
+    return tuple(torch.as_tensor(np.concatenate(part)) for part in zip(*clients))
+
+
+def mini_batches(size, n=5):
+    """Rows of the table: n mini-batches of each of the four clients, who have six samples."""
+    one = (np.arange(n)[:, None] + np.arange(size)) % 6
+    return 6 * np.arange(4)[:, None, None] + one
 
 
 @pytest.mark.parametrize("sgd", ALL)
@@ -52,20 +55,22 @@ def test_a_sum_of_one_gradient_is_its_mean_and_of_b_the_mean_at_b_times_the_rate
     task, clients, _, _ = setup()
     mean = replace(sgd, reduction="mean")
     for size in 1, 3:
-        batches = mini_batches(clients, size)
-        ours = local_steps(task, task.init(0), batches, 0.05, replace(sgd, reduction="sum"))
+        batches = table(clients), mini_batches(size)
+        ours = local_steps(task, task.init(0), *batches, 0.05, replace(sgd, reduction="sum"))
         scaled = replace(mean, weight_decay=sgd.weight_decay / size)
-        other = local_steps(task, task.init(0), batches, 0.05 * size, scaled)
+        other = local_steps(task, task.init(0), *batches, 0.05 * size, scaled)
         assert torch.equal(ours, other)
-    assert not torch.allclose(ours, local_steps(task, task.init(0), batches, 0.05, mean))
+    assert not torch.allclose(ours, local_steps(task, task.init(0), *batches, 0.05, mean))
 
 
 def test_without_momentum_and_decay_the_steps_are_the_printed_ones():
     task, clients, _, _ = setup()
-    batches = mini_batches(clients, 3)
-    printed = local_sgd(task, task.init(0), batches, 0.2)
-    assert torch.equal(local_steps(task, task.init(0), batches, 0.2, SGD()), printed)
-    tiny = local_steps(task, task.init(0), batches, 0.2, SGD("mean", 1e-7, 1e-7))
+    x, y = table(clients)
+    batches = (x, y), mini_batches(3)
+    lists = [[(x[rows], y[rows]) for rows in slot] for slot in batches[1]]
+    printed = local_sgd(task, task.init(0), lists, 0.2)
+    assert torch.equal(local_steps(task, task.init(0), *batches, 0.2, SGD()), printed)
+    tiny = local_steps(task, task.init(0), *batches, 0.2, SGD("mean", 1e-7, 1e-7))
     assert torch.allclose(tiny, printed, atol=1e-6)
 
 
@@ -101,6 +106,7 @@ def test_a_run_takes_them_and_old_keys_stay():
 
 def test_mini_batches_of_several_sizes_have_no_one_rate():
     task, clients, _, _ = setup()
-    batches = [mini_batches(clients, 3)[0] + mini_batches(clients, 2)[0]]
-    with pytest.raises(ValueError, match="batches hold mini-batches of 2 to 3 samples"):
-        local_steps(task, task.init(0), batches, 0.1, SGD("sum"))
+    rows = mini_batches(3)
+    rows[0, 2, 2] = -1
+    with pytest.raises(ValueError, match="rows hold mini-batches of 2 to 3 samples"):
+        local_steps(task, task.init(0), table(clients), rows, 0.1, SGD("sum"))

@@ -24,12 +24,8 @@ def test_stability_by_hand():
     assert stability(**sizes(2)) == pytest.approx((1 / 2, 1, 7 / 16, 3 / 4))
     # E = 2, R = 2, K = 1, N = 4, b = 1, M = 2: a slot hits with (1 - 9/16)/2 = 7/32
     assert stability(**sizes(1, 2, 2, n=4)) == pytest.approx((4 / 8, 1, 1 - (25 / 32) ** 2, 3 / 4))
-    assert stability(**sizes(1, 1, 3, m=1, n=3, b=3)) == (
-        3,
-        3,
-        1,
-        1,
-    )  # one client, full batches: certain
+    # one client, full batches: certain
+    assert stability(**sizes(1, 1, 3, m=1, n=3, b=3)) == (3, 3, 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -50,24 +46,16 @@ def test_lemma1_distance_is_the_involvement_probability(setting):
 
 
 def test_stability_of_table_2():
-    rho_c, p_client = (
-        (0.5, 0.833, 0.417, 0.833, 0.492, 0.909),
-        (0.394, 0.566, 0.341, 0.566, 0.389, 0.597),
-    )
-    rho_s, p_sample = (
-        (0.25, 0.417, 0.417, 0.833, 0.431, 0.979),
-        (0.182, 0.284, 0.238, 0.419, 0.253, 0.452),
-    )
+    table = {
+        "rho_c": (0.5, 0.833, 0.417, 0.833, 0.492, 0.909),
+        "p_client": (0.394, 0.566, 0.341, 0.566, 0.389, 0.597),
+        "rho_s": (0.25, 0.417, 0.417, 0.833, 0.431, 0.979),
+        "p_sample": (0.182, 0.284, 0.238, 0.419, 0.253, 0.452),
+    }
     results = [stability(**sizes(k, e, r, m, n / m, b)) for m, k, r, e, b, n in TABLE_2]
-    for field, printed in (
-        ("rho_c", rho_c),
-        ("p_client", p_client),
-        ("rho_s", rho_s),
-        ("p_sample", p_sample),
-    ):
-        np.testing.assert_allclose(
-            [getattr(result, field) for result in results], printed, atol=5.1e-4
-        )
+    for field, printed in table.items():
+        found = [getattr(result, field) for result in results]
+        np.testing.assert_allclose(found, printed, atol=5.1e-4)
     # ERRATA 19, 20: one batch sequence for a client drawn twice would lower p_sample a little
     one = [
         1 - (1 - (1 - (1 - 1 / m) ** k) * (1 - (1 - b * m / n) ** e)) ** r
@@ -108,49 +96,37 @@ def test_recompute_rate_is_the_exact_one():
         assert (forget_sample(h, k, 5, rng).first is None) is (h.first_step(k, 5) == h.steps)
 
 
+def asked(rho_s, rho_c, m, n, e, r):
+    ask = dict(rho_s=rho_s, rho_c=rho_c, n_clients=m, samples_per_client=n)
+    return plan(**ask, local_steps=e, rounds=r)
+
+
 def test_plan_by_hand():
     # M = 40, R = 4, E = 5, N = 100: K = floor(0.5 * 40/4) = 5, b = floor(0.3 * 4000/(5 * 20)) = 12
-    assert plan(
-        rho_s=0.3, rho_c=0.5, n_clients=40, samples_per_client=100, local_steps=5, rounds=4
-    ) == (5, 12, 0.3, 0.5)
-    assert plan(
-        rho_s=0.299, rho_c=0.599, n_clients=40, samples_per_client=100, local_steps=5, rounds=4
-    )[:2] == (5, 11)
+    assert asked(0.3, 0.5, 40, 100, 5, 4) == (5, 12, 0.3, 0.5)
+    assert asked(0.299, 0.599, 40, 100, 5, 4)[:2] == (5, 11)
     # ERRATA 22: M = 20, R = 2, E = 5, N = 10 asked for (0.05, 0.05): K = 0.5 rounds up to 1, b =
     # rho_S N / (rho_C E) = 2, which has (0.1, 0.1); down, K = 0, and one client has 2 / 20
-    rounded = stability(**sizes(1, 5, 2, m=20, n=10, b=2))
-    assert (rounded.rho_s, rounded.rho_c) == (0.1, 0.1)
+    assert stability(**sizes(1, 5, 2, m=20, n=10, b=2))[:2] == (0.1, 0.1)
     with pytest.raises(ValueError, match=r"rho_c=0\.05 .* must be at least 0\.1: one client"):
-        plan(rho_s=0.05, rho_c=0.05, n_clients=20, samples_per_client=10, local_steps=5, rounds=2)
+        asked(0.05, 0.05, 20, 10, 5, 2)
     # M = 40, R = 1: 0.02 * 40 = 0.8 clients; the least is 1/40
     with pytest.raises(ValueError, match=r"rho_c=0\.02 .* at least 0\.025: one client"):
-        plan(rho_s=0.5, rho_c=0.02, n_clients=40, samples_per_client=100, local_steps=1, rounds=1)
+        asked(0.5, 0.02, 40, 100, 1, 1)
     # M = 40, N = 100, E = 5, R = 4 and K = 5: b = 1 has 5 * 20 / 4000
     with pytest.raises(ValueError, match=r"rho_s=0\.01 .*clients_per_round=5, .* at least 0\.025"):
-        plan(rho_s=0.01, rho_c=0.5, n_clients=40, samples_per_client=100, local_steps=5, rounds=4)
+        asked(0.01, 0.5, 40, 100, 5, 4)
     # 29/100 is not representable: 0.29 * 100 = 28.999999999999996, yet 29 clients keep the promise
-    assert (
-        plan(
-            rho_s=1, rho_c=0.29, n_clients=100, samples_per_client=29, local_steps=1, rounds=1
-        ).clients_per_round
-        == 29
-    )
+    assert asked(1, 0.29, 100, 29, 1, 1).clients_per_round == 29
     # a mini-batch is never larger than a client
-    assert plan(
-        rho_s=1, rho_c=0.1, n_clients=10, samples_per_client=7, local_steps=1, rounds=1
-    ) == (1, 7, 0.1, 0.1)
+    assert asked(1, 0.1, 10, 7, 1, 1) == (1, 7, 0.1, 0.1)
     for size in (True, [True, True]):
         with pytest.raises(
-            ValueError, match=r"^samples_per_client=.*True.* must be numbers of samp"
+            ValueError, match=r"^samples_per_client=.*True.* must be numbers of sam"
         ):
-            plan(rho_s=1, rho_c=1, n_clients=2, samples_per_client=size, local_steps=1, rounds=1)
+            asked(1, 1, 2, size, 1, 1)
     # the smallest client counts: b = floor(0.5 * 2 * 20 / (1 * 4)) = 5
-    assert (
-        plan(
-            rho_s=0.5, rho_c=1, n_clients=2, samples_per_client=[20, 99], local_steps=2, rounds=2
-        ).batch_size
-        == 5
-    )
+    assert asked(0.5, 1, 2, [20, 99], 2, 2).batch_size == 5
 
 
 @pytest.mark.parametrize("row", TABLE_2)
@@ -190,8 +166,8 @@ def test_plan_keeps_its_promise_or_says_the_least(rho_s, rho_c, m, n, e, r):
 
 def test_no_plan_at_all():
     with pytest.raises(ValueError, match=r"no plan is feasible: one client per round makes 1\.333"):
-        plan(rho_s=1, rho_c=1, n_clients=3, samples_per_client=100, local_steps=1, rounds=4)
+        asked(1, 1, 3, 100, 1, 4)
     with pytest.raises(ValueError, match=r"no plan is feasible, even"):
-        plan(rho_s=1, rho_c=1, n_clients=4, samples_per_client=2, local_steps=3, rounds=4)
+        asked(1, 1, 4, 2, 3, 4)
     with pytest.raises(ValueError, match=r"=\[3, 4\] must be a number, .* n_clients=4"):
-        plan(rho_s=1, rho_c=1, n_clients=4, samples_per_client=[3, 4], local_steps=1, rounds=1)
+        asked(1, 1, 4, [3, 4], 1, 1)

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from sflkit.fats.baselines import Fisher
 from sflkit.fats.learning import forget, learn, request, resume
-from sflkit.fats.sgd import SGD
+from sflkit.fats.sgd import SGD, Fisher
 from sflkit.fats.state import load, save
 from tests.fats.fats_cases import setup
 from tests.fats.state_attacks import ATTACKS, BAD, attacked, world

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from torch import nn
 
 from sflkit.data import federations, load
 from sflkit.fats.config import TABLE_2, FATSConfig
@@ -19,7 +20,7 @@ from sflkit.fats.training import choose_requests, run
 from sflkit.federated import Task, evaluate
 from sflkit.models import create
 from sflkit.randomness import generator
-from tests.fats.fats_cases import TINY_RUN, federation
+from tests.fats.fats_cases import TINY_RUN, federation, sizes
 
 
 @pytest.mark.parametrize("level", ["sample", "client"])
@@ -30,15 +31,7 @@ def test_a_run_is_learning_request_recovery(level):
     task = Task(create("linear", input_shape=(4,), n_classes=3))
     start = task.init(int(generator(2, "model").integers(2**31)))
     rng = generator(2, "participation")
-    history = draw_history(
-        n_clients=6,
-        samples_per_client=8,
-        clients_per_round=2,
-        batch_size=3,
-        local_steps=2,
-        rounds=5,
-        rng=rng,
-    )
+    history = draw_history(**sizes(2, 2, 5, m=6, n=8, b=3), rng=rng)
     clients = [(made.x[ids], made.y[ids]) for ids in made.clients]
     chosen = generator(2, "test_set").permutation(80)[:50]
     x, y = made.x_test[chosen].copy(), made.y_test[chosen].copy()
@@ -52,21 +45,12 @@ def test_a_run_is_learning_request_recovery(level):
     n = after.recomputed.rounds
     assert n > 0 and recovery["round"].tolist() == list(range(5, 6 + n))
     assert recovery.model_round.tolist() == list(range(5 - n, 6))
+    names = ["unlearning_rounds", "unlearning_steps", "unlearning_bytes"]
     last = frame.iloc[-1]
-    assert (last.unlearning_rounds, last.unlearning_steps, last.scratch_steps, last.forgotten) == (
-        n,
-        2 * n,
-        10,
-        2,
-    )
-    assert last.unlearning_bytes == 2 * n * 2 * 4 * task.n_params and last.unlearning_seconds > 0
-    assert frame.attrs["data"] == {
-        "name": "made",
-        "digest": "",
-        "size": 48,
-        "note": "",
-        "test_size": 50,
-    }
+    assert last[names].tolist() == [n, 2 * n, 2 * n * 2 * 4 * task.n_params]
+    assert (last.scratch_steps, last.forgotten) == (10, 2) and last.unlearning_seconds > 0
+    found = dict(name="made", digest="", size=48, note="", test_size=50)
+    assert frame.attrs["data"] == found
 
 
 def test_methods_share_model_and_requests_and_differ_in_recovery():
@@ -77,10 +61,8 @@ def test_methods_share_model_and_requests_and_differ_in_recovery():
         assert frame.model_round.tolist() == [1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5]
         assert frame.unlearning_steps.iloc[-1] == frame.scratch_steps.iloc[-1] == 10
     assert frs.loss[5] == fr2.loss[5]
-    assert (
-        len({choose_requests(replace(TINY_RUN, method=m), federation().sizes)[0] for m in METHODS})
-        == 1
-    )
+    asked = [choose_requests(replace(TINY_RUN, method=m), federation().sizes) for m in METHODS]
+    assert asked[0] == asked[1] == asked[2]
 
 
 @pytest.mark.parametrize("interval", [0, 2])
@@ -103,28 +85,17 @@ def test_a_request_that_hits_nothing_changes_nothing():
     made, config = federation(n_clients=40), replace(TINY_RUN, n_clients=40, n_requests=1, rounds=2)
     frame = run(config, data=made)
     k, s = choose_requests(config, made.sizes)[0]
-    history = draw_history(
-        n_clients=40,
-        samples_per_client=8,
-        clients_per_round=2,
-        batch_size=3,
-        local_steps=2,
-        rounds=2,
-        rng=generator(2, "participation"),
-    )
-    assert history.first_use(k, s) is None  # by this seed
+    drawn = draw_history(**sizes(2, 2, 2, m=40, n=8, b=3), rng=generator(2, "participation"))
+    assert drawn.first_use(k, s) is None  # by this seed
     assert frame.phase.tolist() == ["learning", "learning", "recovery"]
     assert frame.unlearning_steps.iloc[-1] == 0
-    assert frame.accuracy.iloc[-1] == frame.accuracy.iloc[-2]
-    assert frame.loss.iloc[-1] == frame.loss.iloc[-2]
+    assert frame[["accuracy", "loss"]].iloc[-1].equals(frame[["accuracy", "loss"]].iloc[-2])
 
 
 def test_evaluations_can_be_rarer_and_the_request_earlier():
-    full = run(replace(TINY_RUN, level="client", request_round=4), data=federation())
-    rare = run(
-        replace(TINY_RUN, level="client", request_round=4, evaluate_every=3),
-        data=federation(),
-    )
+    early = replace(TINY_RUN, level="client", request_round=4)
+    full = run(early, data=federation())
+    rare = run(replace(early, evaluate_every=3), data=federation())
     assert rare.model_round.iloc[-1] == 4 and rare.model_round[:2].tolist() == [3, 4]
     columns = [c for c in full if c != "unlearning_seconds"]
     kept = full.merge(rare[["phase", "round"]])
@@ -152,52 +123,36 @@ def test_learning_goes_on_while_requests_come():
 
 
 def test_runs_on_data_that_come_with_the_install():
-    frame = run(
-        replace(
-            TINY_RUN, rounds=30, level="client", clients_per_round=4, local_steps=5, batch_size=10
-        )
-    )
+    longer = dict(rounds=30, clients_per_round=4, local_steps=5, batch_size=10)
+    frame = run(replace(TINY_RUN, level="client", **longer))
     assert frame.accuracy[29] > 0.8 and frame.accuracy.iloc[-1] > 0.8  # ten digits: chance is 0.1
     assert frame.attrs["data"]["name"] == "digits" and len(frame.attrs["data"]["digest"]) == 64
 
 
 def test_without_training_by_hand():
-    config = FATSConfig(
-        train=False,
-        samples_per_client=200,
-        n_requests=3,
-        runs=50,
-        seed=4,
-        request_round=20,
-        checkpoint_every=7,
-    )
-    first = first_uses(
-        level="sample", n_requests=3, runs=50, rng=generator(4, "monte_carlo"), **TABLE_2["mnist"]
-    )
+    asked = dict(n_requests=3, runs=50)
+    config = FATSConfig(train=False, samples_per_client=200, seed=4, request_round=20, **asked)
+    config = replace(config, checkpoint_every=7)
+
+    def first(**how):
+        rng = generator(4, "monte_carlo")
+        return first_uses(**asked, **how, rng=rng, **TABLE_2["mnist"])
+
     frame = run(config)
-    for row, (t,) in zip(frame.itertuples(), first):
+    for row, (t,) in zip(frame.itertuples(), first(level="sample")):
         assert (row.hits, row.steps) == ((1, 200 - t) if t < 200 else (0, 0))
         assert row.replayed_steps == ((20 - t // 10 // 7 * 7) * 10 if t < 200 else 0)
     assert 0 < frame.hits.sum() < 50
     assert (frame.scratch_steps == 200).all()
     assert (frame.replayed_steps >= frame.steps).all()
     stream = run(replace(config, streaming=True, request_round=None, level="client"))
-    first = first_uses(
-        level="client",
-        n_requests=3,
-        streaming=True,
-        runs=50,
-        rng=generator(4, "monte_carlo"),
-        **TABLE_2["mnist"],
-    )
-    assert (stream.steps == (300 - first).sum(axis=1)).all()
-    assert (stream.hits == (first < 300).sum(axis=1)).all()
+    steps = first(level="client", streaming=True)
+    assert (stream.steps == (300 - steps).sum(axis=1)).all()
+    assert (stream.hits == (steps < 300).sum(axis=1)).all()
     assert (stream.scratch_steps == 900).all()
     for method in "frs", "fr2":
         frame = run(replace(config, method=method, streaming=True))
-        assert (frame.steps == 600).all()
-        assert (frame.scratch_steps == 600).all()
-        assert len(frame) == 50
+        assert (frame[["steps", "scratch_steps"]] == 600).all(axis=None) and len(frame) == 50
 
 
 def test_requests_are_those_that_can_be_served():
@@ -222,18 +177,7 @@ def test_a_start_of_ones_own():
 
 def test_runs_that_share_their_learning_equal_runs_that_learn_alone():
     # `federation` is given to the runs that learn alone; the others share by config.
-    config = FATSConfig(
-        data="digits",
-        model="linear",
-        n_clients=20,
-        clients_per_round=2,
-        batch_size=3,
-        local_steps=2,
-        rounds=4,
-        n_requests=2,
-        rate=0.05,
-        test_size=50,
-    )
+    config = replace(TINY_RUN, seed=0, n_clients=20, rounds=4, rate=0.05)
     made = federations.static("digits", n_clients=20, seed=0, min_samples=100)
     for method in METHODS:
         for changes in ({"level": "client"}, {"streaming": True, "interval": 2}):
@@ -252,3 +196,29 @@ def test_own_arrays_are_dealt_as_the_config_says():
     )
     columns = named.columns.drop("unlearning_seconds")
     pd.testing.assert_frame_equal(own[columns], named[columns], check_exact=True)
+
+
+class Net(nn.Sequential):
+    """A linear model, made from what an experiment hands to a class."""
+
+    def __init__(self, input_shape, n_classes):
+        super().__init__(nn.Flatten(), nn.Linear(int(np.prod(input_shape)), n_classes))
+
+
+def net(input_shape, n_classes):
+    return create("linear", input_shape=input_shape, n_classes=n_classes)
+
+
+@pytest.mark.parametrize("own", [Net, net, net((4,), 3)], ids=["class", "function", "network"])
+def test_networks_of_ones_own(own):
+    frame, named = (run(TINY_RUN, data=federation(), model=model) for model in (own, None))
+    shown = [name for name in frame if name != "unlearning_seconds"]
+    assert frame[shown].equals(named[shown])
+
+
+def test_what_is_no_network_is_refused():
+    batch_norm = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
+    own = r"model='cnn' must be a torch\.nn\.Module, or a class or function"
+    for model, message in ("cnn", own), (batch_norm, "the model has buffers"):
+        with pytest.raises(ValueError, match=message):
+            run(TINY_RUN, data=federation(), model=model)

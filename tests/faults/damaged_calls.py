@@ -5,19 +5,18 @@ A damaged call is
 
 | outcome | meaning |
 |---------|---------|
-| good    | ValueError or TypeError whose message names the argument |
-| vague   | ValueError or TypeError that does not name it |
-| answer  | an answer without NaN, which may be right: 1e30 is a distance like any other |
-| silent  | an answer that holds NaN where that of the valid call holds none; or any answer to NaN,
-            complex numbers, text in place of numbers, or True in place of a number |
+| good    | ValueError or TypeError that names the argument, its value and what is allowed |
+| vague   | ValueError or TypeError that does not, but for those in `KNOWN_AS_VAGUE` |
+| right   | an answer to a kind of damage that the argument takes, by the table `TAKES` |
+| silent  | any other answer; or one that holds NaN where that of the valid call holds none, but for
+            arguments that take what is not finite |
 | other   | any other error, such as AttributeError for an object of a wholly wrong type |
 | slow    | more than a second |
-
-`tests.faults.campaign.tally` counts answers, and those to NaN that a docstring explains, as right.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import math
 import re
 import time
@@ -28,11 +27,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from tests.faults.valid import CALLS
+from tests.faults.valid import BEYOND, CALLS
 
 NAN, INF = math.nan, math.inf
 OBJECT = object()
-# What replaces an argument of a kind; a value that is allowed there gives an answer.
+# What replaces an argument of a kind.
 NUMBERS = (
     *(NAN, INF, -INF, -1.5, 0, 1e30, -1e30, 10**400),
     *(1j, True, "abc", "1", [], [1.0, 2.0], OBJECT, None),
@@ -46,7 +45,6 @@ WRONG = {
 }
 OF_OBJECTS = ("abc", 3, NAN, [], OBJECT, None)
 
-
 # What names a place inside a list of an argument at least as well as the argument's own name.
 INSIDE = {
     "batches": r"client \d+, step \d+",
@@ -56,7 +54,110 @@ INSIDE = {
     "configs": "config",
     "name": "device|strategy",
     "x": "samples",
+    "y": "samples",
+    "stream": "shares|counts|rounds",
+    "rule": "theta",
+    "channels": "convolutions",
+    "input_shape": "context",
+    "features": "order",
+    "sizes": "capacity",
+    "probability": "probabilities",
 }
+# What is no mistake: kind of damage -> arguments that take it, in all calls or in those named.
+TAKES = {
+    "zero": """
+        a arrival_low b c0 c1 c2 c_ratio caps client corr_rounds delta2 digits discrepancy
+        dissimilarity dissimilarity2 distance_m energy_budget_j gamma grad_norm2 key lag
+        loss_decrease low max_arrivals max_cpu_hz max_disc max_lag max_tx_watt momentum most mu
+        p_hist padding part payload_bits probability prox psi rho2 sample sample_importance
+        score seed shadowing_db shift sigma0 sigma2 sigma_bar sigma_db sigma_g2 sigma_m2
+        similarity skew slots snr snr_per_watt steps_done stick threshold user weight x
+        remark1:* membership_metrics:*members CountStream:counts SampleSource.draw:counts
+        label_discrepancy:counts costs:cpu_hz least_power:cpu_hz lemma1:cpu_hz objective:cpu_hz
+        Fisher:decay fats-lemma4:grad_var *.update:ids sfl-lemma1:lambda2 sfl-lemma2:lambda2
+        costs:local_steps finish:local_steps least_power:local_steps lemma2:local_steps
+        objective:local_steps *_bound:loss_bound drift_constants:loss_bound fats-lemma4:loss_gap
+        sfl-theorem1:loss_gap max_discrepancy:losses draw_distances:n_clients
+        draw_shadowing_db:n_clients mean_update:params *()*:params Catalogue:q catalogue:q
+        zipf_mandelbrot:q theorem7:requests learn:rounds srsr_discrepancy:s* *_bound:smoothness
+        drift_constants:smoothness LocalWork:steps S*:theta DiscrepancyConfig:theta
+        exact_path:theta rule_weights:theta srsr_discrepancy:theta lemma?:tx_watt costs:tx_watt
+        objective:tx_watt uplink_rate:tx_watt *()*:updates mean_update:updates
+        osafl_scores:updates weighted_average:updates *()*:weights *_weights:weights
+        effective_samples:weights evaluate:weights local_sgd-of-rows:weights mean_update:weights
+        one-step:weights relative_importance:weights weighted_average:weights
+        difference_interval:y""",
+    "negative": """
+        features gradients ids loss_decrease low params rows shadowing_db value x
+        Cache.keep:labels mean_interval:sample text:sample learn:start *()*:updates
+        mean_update:updates osafl_scores:updates weighted_average:updates difference_interval:y""",
+    "large": """
+        a b bandwidth_hz beta c0 c1 c2 c_ratio caps chi coarse concentration cpu_hz
+        cycles_per_step damping deadline_s delta2 diameter discrepancy dissimilarity
+        dissimilarity2 energy_budget_j features fine gamma global_rate grad_bound grad_norm2
+        grad_var gradients heterogeneity high ids key lambda2 local_rate loss_bound
+        loss_decrease loss_gap losses max_cpu_hz max_disc max_tx_watt memory mu n params
+        payload_bits prox psi rate rho rho1 rho2 sample_importance score shadowing_db shift
+        sigma0 sigma2 sigma_bar sigma_db sigma_g2 sigma_m2 similarity sizes skew slowdown
+        smoothness snr snr_per_watt temperature threshold training_time tx_watt value x
+        CentralisedConfig:alpha data_streams:alpha dirichlet:alpha pachinko:alpha static:alpha
+        fifo_discrepancy:cache_rounds srsr_discrepancy:cache_rounds
+        srsr_discrepancy_limit:cache_rounds windows-of-stores:capacity LocalWork:clients
+        *_discrepancy*:corr_rounds CountStream:counts client_effective_samples:counts
+        label_discrepancy:counts Cache.keep:labels DRSR.update:labels FIFO.update:labels
+        Lazy.update:labels Reservoir.update:labels SampleSource:labels dirichlet:labels
+        algorithm3:local_steps costs:local_steps least_power:local_steps lemma2:local_steps
+        objective:local_steps optimal_scores:local_steps osafl-theorem1:local_steps
+        score_objective:local_steps Catalogue:q catalogue:q zipf_mandelbrot:q theorem5:rho_*
+        corollary6:rho_* fats-lemma4:rho_* mean_interval:sample text:sample
+        History.of:samples_per_client corollary6:samples_per_client
+        fats-lemma4:samples_per_client plan:samples_per_client
+        printed_rule_distance:samples_per_client stability:samples_per_client
+        theorem5:samples_per_client *Config:seed data_streams:seed estimate_constants:seed
+        generate:seed generator:seed memories:seed model_seed:seed static:seed learn:start
+        LocalWork:steps drsr_discrepancy:t srsr_discrepancy:t *()*:updates mean_update:updates
+        osafl_scores:updates weighted_average:updates *()*:weights *_weights:weights
+        effective_samples:weights evaluate:weights local_sgd-of-rows:weights mean_update:weights
+        one-step:weights relative_importance:weights weighted_average:weights
+        difference_interval:y""",
+    "not finite": """
+        high low evaluate:params FedAvg()-of-tensors:updates FedAvg():updates Scaffold():updates
+        mean_update:updates weighted_average:updates evaluate:x one-step:x""",
+    "none": """
+        cache caps every first_weight jobs participation server steps_done stop_after threads
+        until ?RSR:batch_size FIFO:batch_size Lazy:batch_size Reservoir:batch_size
+        kl_markov_stream:batch_size catalogue:features OSAFLConfig:hidden data_streams:n_samples
+        static:n_samples optimization_bound:rate learn:rounds Scaffold:shares
+        run-of-counts:stream run-of-shares:stream F*()*:weights MAFACD():weights
+        MFedNova*():weights MFedAvg():weights MFedProx():weights OSAFL():weights
+        Scaffold():weights evaluate:weights local_sgd-of-rows:weights mean_update:weights
+        weighted_average:weights""",
+    "resized": """
+        configs decay_at losses sample_importance shadowing_db value membership_metrics:*members
+        uplink_rate:*t create:[hi]* *_sgd*:batches osafl_cnn:channels fisher_sgd:rows
+        SampleSource.draw:counts label_discrepancy:counts costs:cpu_hz least_power:cpu_hz
+        lemma1:cpu_hz objective:cpu_hz path_loss_db:distance_m catalogue:features
+        OSAFLConfig:hidden osafl_fcn:hidden osafl_fcn:input_shape SampleSource:labels
+        dirichlet:labels draw_test_set:labels costs:local_steps least_power:local_steps
+        lemma2:local_steps objective:local_steps evaluate:params dataset_?:requests
+        forget*:requests request:requests mean_interval:sample text:sample ShareStream:shares
+        MFedNova:sizes run-of-shares:stream drsr_discrepancy:t srsr_discrepancy:t lemma?:tx_watt
+        costs:tx_watt objective:tx_watt osafl_scores:updates *_weights:weights
+        effective_samples:weights relative_importance:weights""",
+    "entry": """
+        data rates evaluate_attack:*members *_sgd*:batches forget*:requests request:requests""",
+    "other": """
+        cpu_share sample_importance tx_share forget_client:client OSAFLConfig:hidden
+        Dataset.of:name local_sgd:rate forget_sample:sample""",
+}
+# Answers that hold NaN, as their docstrings say: nobody sends at 0 W, or ends without a step.
+GIVES_NAN = "objective:tx_watt finish:local_steps"
+# Messages that say less, of calls and arguments.
+KNOWN_AS_VAGUE = """
+    local_sgd:batches local_sgd-of-rows:data local_sgd-of-rows:rows fisher_sgd:data evaluate:[xy]
+    exact_discrepancy*:* run-of-*:stream draw_devices:n_clients request_files:users
+    windows-of-stores:slots pachinko:fine pachinko:coarse LabelStream:transition
+    draw_test_set:labels"""
 
 
 class Damaged(NamedTuple):
@@ -80,11 +181,11 @@ class Outcome(NamedTuple):
     seconds: float
 
 
-def damaged() -> Iterator[Damaged]:
-    """Yield every damaged call, in a fixed order."""
-    for call, make in CALLS.items():
-        for argument, value in make()[1].items():
-            for wrong in damages(value):
+def damaged(*calls: str) -> Iterator[Damaged]:
+    """Yield every damaged call, or those of some calls, in a fixed order."""
+    for call in calls or CALLS:
+        for argument, value in CALLS[call]()[1].items():
+            for wrong in (*damages(value), *BEYOND.get(call, {}).get(argument, ())):
                 yield Damaged(call, argument, wrong)
 
 
@@ -111,7 +212,7 @@ def _of_array(value: np.ndarray | torch.Tensor) -> list[Any]:
     """Return damaged copies of an array: entries, shape, length and type."""
     plain = np.asarray(value)
     out: list[Any] = []
-    for entry in (NAN, INF, -INF, -1.5, 1e30):
+    for entry in (NAN, INF, -INF, -1.5, 0, 1e30):
         changed = plain.astype(float)
         changed.flat[0] = entry
         out.append(changed)
@@ -127,19 +228,50 @@ def _of_array(value: np.ndarray | torch.Tensor) -> list[Any]:
     return [*out, texts, texts.astype(object), "abc", [[1], [1, 2]], 10**400, OBJECT, None]
 
 
-def can_be_right(case: Damaged) -> bool:
-    """Return whether there may be a right answer to the value of a damaged call."""
+def kind_of(case: Damaged) -> str:
+    """Return the kind of a damage, a key of `TAKES`, or what cannot be taken."""
     valid = CALLS[case.call]()[1][case.argument]
-    kind = getattr(case.value, "dtype", None)
-    text = isinstance(case.value, (str, bytes)) or getattr(kind, "kind", "") in ("U", "S", "O")
-    if case.value is OBJECT or _holds_nan(case.value) or (text and not isinstance(valid, str)):
-        return False
-    imaginary = isinstance(case.value, complex) or getattr(kind, "kind", "") == "c"
-    return not (imaginary or getattr(kind, "is_complex", False) or _is_flag(case.value, valid))
+    if any(case.value is wrong for wrong in BEYOND.get(case.call, {}).get(case.argument, ())):
+        return "beyond"
+    if case.value is None:
+        return "none"
+    if type(valid) in (list, tuple) and type(case.value) in (list, tuple):
+        return _kind_in_list(valid, case.value)
+    kind = np.asarray(valid).dtype.kind if isinstance(valid, (np.ndarray, torch.Tensor)) else ""
+    if not kind or not isinstance(case.value, (np.ndarray, torch.Tensor)):
+        number = type(valid) in (int, float) and type(case.value) in (int, float)
+        return _kind_of_number(case.value) if number else "other"
+    old, new = np.asarray(valid), np.asarray(case.value)
+    if new.dtype.kind == old.dtype.kind == "i" and new.size and (new == old.flat[0]).all():
+        return "same"
+    if new.dtype.kind not in "if":
+        return "other"
+    if new.shape != old.shape:
+        return "resized"
+    changed = (new != old).ravel()
+    return _kind_of_number(float(new.ravel()[changed][0])) if changed.any() else "same"
 
 
-def _is_flag(value: Any, valid: Any) -> bool:
-    return type(valid) in (int, float) and value is True
+def _kind_in_list(valid: list | tuple, value: list | tuple) -> str:
+    return "resized" if len(value) != len(valid) else "entry"
+
+
+def _kind_of_number(value: float) -> str:
+    if not -INF < value < INF:
+        return "not finite"
+    return "negative" if value < 0 else "zero" if value == 0 else "large"
+
+
+def is_taken(case: Damaged) -> bool:
+    """Return whether an argument takes a damage of this kind."""
+    kind = kind_of(case)
+    return kind == "same" or _is_among(case, TAKES.get(kind, ""))
+
+
+def _is_among(case: Damaged, names: str) -> bool:
+    place = f"{case.call.replace(' ', '-')}:{case.argument}"
+    patterns = (name if ":" in name else f"*:{name}" for name in names.split())
+    return any(fnmatch.fnmatchcase(place, pattern) for pattern in patterns)
 
 
 def outcome(case: Damaged) -> Outcome:
@@ -151,20 +283,41 @@ def outcome(case: Damaged) -> Outcome:
             warnings.simplefilter("ignore")
             answer = function(**options | {case.argument: case.value})
     except (ValueError, TypeError) as error:
-        said = str(error)
-        names = f"{re.escape(case.argument)}|{INSIDE.get(case.argument, case.argument)}"
-        word = "good" if re.search(rf"\b({names})\b", said) else "vague"
+        word, said = ("good" if is_good(case, str(error)) else "vague"), str(error)
     except Exception as error:
         word, said = "other", f"{type(error).__name__}: {error}"
     else:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            valid = CALLS[case.call]()
-            lost = _holds_nan(answer) and not _holds_nan(valid[0](**valid[1]))
-        lost = lost or not can_be_right(case)
-        word, said = ("silent" if lost else "answer"), repr(answer)[:200]
+        word, said = ("silent" if _is_wrong(case, answer) else "right"), repr(answer)[:200]
     seconds = time.perf_counter() - began
     return Outcome("slow" if seconds > 1 else word, said, seconds)
+
+
+# A value is shown as it is, or by what is wrong with it; then comes what is allowed.
+VALUE = r"=|'|\d|\b(has|have|holds?|shapes?|dtype|type|sum|is|are)\b"
+ALLOWED = (
+    r"\b(must|needs?|takes|asks for|belongs|agree|fit|one of|at (least|most)|finite|already|twice"
+    r"|too|leave)\b"
+)
+
+
+def is_good(case: Damaged, said: str) -> bool:
+    """Return whether a message names the argument, shows its value and says what is allowed."""
+    names = f"{re.escape(case.argument)}|{INSIDE.get(case.argument, case.argument)}"
+    whole = all(re.search(part, said) for part in (rf"\b({names})\b", VALUE, ALLOWED))
+    return whole or _is_among(case, KNOWN_AS_VAGUE)
+
+
+def _is_wrong(case: Damaged, answer: Any) -> bool:
+    """Return whether an answer to a damaged call may be wrong without a word."""
+    if not is_taken(case):
+        return True
+    said = kind_of(case) in ("not finite", "entry") or _is_among(case, GIVES_NAN)
+    if said or not _holds_nan(answer):
+        return False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        function, options = CALLS[case.call]()
+        return not _holds_nan(function(**options))
 
 
 def _holds_nan(answer: Any) -> bool:

@@ -130,7 +130,8 @@ def as_decimals(values: Any) -> Any:
 def narrow(value: Any) -> Any:
     """Return a number in the narrowest type that holds it, and arrays as they are."""
     kinds = (np.int8, np.int16) if isinstance(value, int) else (np.float16, np.float32)
-    held = (kind(value) for kind in kinds if not isinstance(value, np.ndarray))
+    fits = [kind for kind in kinds if kind is not np.int8 or -128 <= value < 128]
+    held = (kind(value) for kind in fits if not isinstance(value, np.ndarray))
     with np.errstate(over="ignore"):
         return next((small for small in held if float(small) == value), value)
 

@@ -117,12 +117,12 @@ def write_npz(folder: Path, content: int) -> None:
     np.savez(folder / "own.npz", x=np.full((2, 1), float(content)), y=np.array(["a", "b"]))
 
 
-def draw(folder: Path, content: int) -> None:
+def draw(folder: Path, content: int, artefact: str = "sfl-fig2") -> None:
     """Save a figure; its lines are those of the content."""
     fig, ax = plt.subplots(figsize=(2, 2))
     ax.plot([0, content])
     data = [[0.0, float(content)]]
-    figures.save_figure(fig, "sfl-fig2", data=data, parameters={"rounds": content}, folder=folder)
+    figures.save_figure(fig, artefact, data=data, parameters={"rounds": content}, folder=folder)
     plt.close(fig)
 
 
@@ -156,7 +156,8 @@ def read_digests(folder: Path) -> Any:
 def state_of(folder: Path) -> Any:
     """Return what the state of a folder holds."""
     found = state.load(folder / "state.npz")
-    return found.params.tolist(), found.history.batches.tolist()
+    drawn = found.history.batches.tolist(), found.history.forgotten
+    return found.params.tolist(), *drawn, found.status, found.owed, found.log
 
 
 def table_of(name: str) -> Callable[[Path], Any]:

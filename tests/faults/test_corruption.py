@@ -4,24 +4,10 @@ from __future__ import annotations
 
 import shutil
 
-import matplotlib.pyplot as plt
-import numpy as np
-import pandas as pd
 import pytest
-import torch
 
-from companion import figures
-from companion.claims import SFL as CLAIMS
-from companion.judging import seals, tables
-from companion.judging.claims import Setting
-from sflkit.data import catalogue, files
-from sflkit.fats.learning import learn
-from sflkit.fats.state import load
-from sflkit.runs import store
-from sflkit.runs.keys import describe
-from sflkit.sfl import cache_paths
-from sflkit.sfl.config import SFLConfig
-from tests.faults import campaign
+from companion.judging import seals
+from tests.faults import campaign, file_doors
 
 
 def corruptions(kind, path):
@@ -34,76 +20,28 @@ def corruptions(kind, path):
         path.write_bytes(right)
 
 
-@pytest.mark.parametrize("end", [".csv", ".json"])
-def test_results(tmp_path, end):
-    config = SFLConfig(train=False, rounds=3, n_clients=3, capacity=4, batch_size=2)
-    head = describe(cache_paths.run, config)
-    frame = pd.DataFrame({"round": [1, 2, 3], "loss": [0.5, 0.25, 0.125], "rule": ["a", "b", "c"]})
-    store.write_result(tmp_path, head, frame, threads=1, seconds=1.0)
-    right, record = store.read_result(head["key"], tmp_path)
-    for _ in corruptions(f"a result's {end[1:]}", tmp_path / f"{head['key']}{end}"):
-        found = store.read_result(head["key"], tmp_path)
-        if found is None:
-            assert store.look(head["key"], tmp_path).wrong
-        else:  # a blank between two entries of the json, for example
-            pd.testing.assert_frame_equal(found[0], right)
-            assert found[1] == record
+WITH_DIGESTS = ("a state", "rows of a result", "record of a result", "a data set")
+WITH_DIGESTS += ("published rows", "published records")
+DOORS = [door for door in file_doors.DOORS if door.name in WITH_DIGESTS]
 
 
-def test_states(tmp_path):
-    from tests.fats.fats_cases import setup
-
-    task, clients, history, _ = setup(0)
-    path = tmp_path / "state.npz"
-    right = learn(task, clients, history, 0.3, start=task.init(0), path=path)
-    for _ in corruptions("a state", path):
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
+def test_a_file_is_read_as_it_was_or_named(tmp_path, door):
+    door.write(tmp_path, 1)
+    right = door.read(tmp_path)
+    for _ in corruptions(door.name, tmp_path / door.file):
         try:
-            found = load(path)
+            assert door.read(tmp_path) == right  # a blank between two entries of the json
         except ValueError as error:
-            assert str(path) in str(error)
-        else:
-            assert torch.equal(found.params, right.params)
-            assert found.history.forgotten == right.history.forgotten
-            np.testing.assert_array_equal(found.history.batches, right.history.batches)
-            assert (found.status, found.owed, found.log) == (
-                right.status,
-                right.owed,
-                right.log,
-            )
-
-
-def test_data_files(tmp_path):
-    spec = catalogue.SPECS["mnist"]
-    rng = np.random.default_rng(0)
-    content = {
-        "x_train": rng.integers(0, 256, (8, *spec.shape), np.uint8),
-        "y_train": np.arange(8),
-        "x_test": rng.integers(0, 256, (4, *spec.shape), np.uint8),
-        "y_test": np.arange(4),
-    }
-    path = tmp_path / "mnist.npz"
-    files.write(path, content)
-    for _ in corruptions("a data file", path):
-        try:
-            found = files.read(path, spec)
-        except files.DataCorruptError as error:
-            assert str(path) in str(error)
-        else:
-            for name, values in content.items():
-                np.testing.assert_array_equal(found[name], values)
+            assert file_doors.names(error, door), error
 
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
     folder = tmp_path_factory.mktemp("figures") / "published"
-    for artefact in ("sfl-fig2", "sfl-fig3"):
-        fig, ax = plt.subplots(figsize=(2, 2))
-        ax.plot([0, 1])
-        data = [[0.0, 0.0], [1.0, 1.0]]
-        figures.save_figure(fig, artefact, data=data, parameters={"rounds": 3}, folder=folder)
-        plt.close(fig)
-    judged = CLAIMS["sfl-fig2"].judge({"mixes": True}, setting=Setting("full"))
-    tables.record(judged, folder=folder)
+    file_doors.draw(folder, 1, "sfl-fig3")
+    file_doors.draw(folder, 1)
+    file_doors.judge(folder, 2)
     return folder
 
 

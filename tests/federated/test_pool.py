@@ -1,6 +1,10 @@
 """The pool: clients do not depend on one another or on threads, and networks pool before ReLU."""
 
 import copy
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -8,7 +12,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from sflkit import models
-from sflkit.federated import Task, local_sgd
+from sflkit.federated import Task, evaluate, local_sgd
+from sflkit.federated.workers import for_each_client
 from tests.federated.federated_cases import make, reference
 
 
@@ -22,21 +27,22 @@ def test_rows_of_params_equal_separate_calls():
         )
 
 
+class Last(nn.Module):
+    """The last state of an LSTM."""
+
+    def __init__(self):
+        super().__init__()
+        self.rnn, self.head = nn.LSTM(3, 5, batch_first=True), nn.Linear(5, 2)
+
+    def forward(self, x):
+        return self.head(self.rnn(x)[0][:, -1])
+
+
 def test_recurrent_layers_train_in_the_pool_only():
-    class Last(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.rnn, self.head = nn.LSTM(3, 5, batch_first=True), nn.Linear(5, 2)
-
-        def forward(self, x):
-            return self.head(self.rnn(x)[0][:, -1])
-
-    task = Task(Last())
-    batches = [[(torch.randn(4, 6, 3), torch.tensor([0, 1, 1, 0]))] * 2] * 2
+    task, batches = Task(Last()), [[(torch.randn(4, 6, 3), torch.tensor([0, 1, 1, 0]))] * 2] * 2
     w = task.init(0)
-    torch.testing.assert_close(
-        local_sgd(task, w, batches, 0.1)[1], reference(task, w, batches[1], 0.1), atol=1e-6, rtol=0
-    )
+    got = local_sgd(task, w, batches, 0.1)[1]
+    torch.testing.assert_close(got, reference(task, w, batches[1], 0.1), atol=1e-6, rtol=0)
     with pytest.raises(ValueError, match="recurrent"):
         local_sgd(task, w, batches, 0.1, backend="stacked")
 
@@ -70,6 +76,44 @@ def test_trains_where_the_caller_has_switched_gradients_off(backend):
     want = local_sgd(task, w, batches, 0.1, backend=backend, threads=1)
     with torch.no_grad():
         assert torch.equal(local_sgd(task, w, batches, 0.1, backend=backend, threads=1), want)
+
+
+def test_thread_settings_of_the_caller_are_unchanged():
+    task, w, batches = make("mlp", [[6], [6], [6]])
+    before = torch.get_num_threads()
+    x, y = batches[0][0]
+    for threads in (1, 2, 3):
+        for backend in ("pool", "stacked"):
+            local_sgd(task, w, batches, 0.1, backend=backend, threads=threads)
+        evaluate(task, w, x, y, threads=threads, batch_size=2)
+        assert torch.get_num_threads() == before
+        with ThreadPoolExecutor(1) as fresh:  # what a thread started later finds
+            assert fresh.submit(torch.get_num_threads).result() == before
+
+
+@pytest.mark.parametrize(("clients", "threads", "each"), [(6, 3, 1), (2, 4, 2)])
+def test_workers_share_the_threads(clients, threads, each):
+    count = lambda _: torch.get_num_threads()  # noqa: E731
+    found = for_each_client(count, list(range(clients)), threads, torch.device("cpu"))
+    assert found == [each] * clients
+
+
+def test_works_in_a_forked_child():
+    code = (
+        "import os, torch\nfrom sflkit import models\n"
+        "from sflkit.federated import Task, local_sgd\n"
+        "t = Task(models.create('linear', input_shape=(3,), n_classes=2)); w = t.init(0)\n"
+        "b = [[(torch.ones(2, 3), torch.tensor([0, 1]))]] * 4\n"
+        "def go(): return local_sgd(t, w, b, 0.1, backend='pool', threads=2).sum().item()\n"
+        "first = go(); pid = os.fork()\n"
+        "if pid == 0: os._exit(0 if go() == first else 3)\n"
+        "assert os.waitpid(pid, 0)[1] == 0\n"
+    )
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], timeout=60, capture_output=True, text=True, env=env
+    )
+    assert done.returncode == 0, done.stderr
 
 
 NETWORKS = {

@@ -9,64 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from sflkit import models
 from sflkit.federated import Task, local_sgd, recording, stacked
-from tests.federated.federated_cases import CASES, reference
-
-ROWS = np.array(  # of client 1 the middle step is none, client 2 has no steps
-    [
-        [[0, 1, 2, 3], [4, -1, 5, -1], [6, 6, 7, 8]],
-        [[9, 10, -1, -1], [-1, -1, -1, -1], [-1, 11, -1, 2]],
-        [[-1] * 4] * 3,
-        [[3, 2, 1, 0], [8, 9, 10, 11], [-1, -1, -1, -1]],
-    ]
-)
-
-
-def table(case, n=12):
-    spec, g = CASES[case], torch.Generator().manual_seed(1)
-    task = Task(models.create(**spec))
-    x = torch.randn(n, *spec["input_shape"], generator=g)
-    return task, task.init(0), x, torch.randint(0, spec["n_classes"], (n,), generator=g)
-
-
-def lists_of(x, y, rows, weights=None):
-    """Return the same steps as lists."""
-    clients = []
-    for k, steps in enumerate(rows):
-        clients.append([])
-        for s, step in enumerate(steps):
-            keep = (step >= 0) & (True if weights is None else weights[k, s] > 0)
-            if keep.any():
-                own = () if weights is None else (torch.tensor(weights[k, s][keep]),)
-                clients[-1].append((x[step[keep]], y[step[keep]], *own))
-    return clients
-
-
-@pytest.mark.parametrize("backend", ["pool", "stacked"])
-@pytest.mark.parametrize("case", CASES)
-def test_rows_train_as_the_plain_loop(case, backend):
-    task, w, x, y = table(case)
-    got = local_sgd(task, w, rate=0.1, data=(x, y), rows=ROWS, backend=backend)
-    for k, client in enumerate(lists_of(x, y, ROWS)):
-        torch.testing.assert_close(got[k], reference(task, w, client, 0.1), atol=1e-5, rtol=0)
-    assert torch.equal(got[2], w)
-
-
-@pytest.mark.parametrize("backend", ["pool", "stacked"])
-def test_rows_train_as_lists_with_all_options(backend):
-    task, w, x, y = table("mlp")
-    g = torch.Generator().manual_seed(5)
-    weights = np.random.default_rng(0).integers(0, 4, ROWS.shape).astype(np.float32)
-    options = dict(
-        backend=backend,
-        prox=0.7,
-        corrections=0.1 * torch.randn(4, task.n_params, generator=g),
-        updates=True,
-    )
-    starts, rates = w + 0.1 * torch.randn(4, task.n_params, generator=g), [0.1, 0.2, 0.05, 0.1]
-    for v in (None, weights):
-        lists = local_sgd(task, starts, lists_of(x, y, ROWS, v), rates, **options)
-        rows = local_sgd(task, starts, rate=rates, data=(x, y), rows=ROWS, weights=v, **options)
-        torch.testing.assert_close(rows, lists, atol=1e-6, rtol=0)
+from tests.federated.federated_cases import CASES, ROWS, table
 
 
 @pytest.mark.parametrize("backend", ["pool", "stacked"])

@@ -32,36 +32,37 @@ class Accumulated(nn.Sequential):
 @pytest.mark.parametrize("model", [ByValue, Masked, Accumulated])
 def test_auto_trains_and_evaluates_what_vmap_does_not_take(model, monkeypatch):
     task, batches = Task(model(nn.Linear(12, 4))), make("mlp", [[6, 5], [7], []])[2]
-    w = task.init(0)
-    got = local_sgd(task, w, batches, 0.1, updates=True)
-    want = local_sgd(task, w, batches, 0.1, backend="pool", updates=True)
-    assert torch.equal(got, want) and want.abs().max() > 1e-3
-    with pytest.raises(
-        ValueError, match=r"cannot train this model, which torch.func.vmap .* use 'pool' or 'auto'"
-    ):
+    w, (x, y) = task.init(0), batches[0][0]
+    got, want = (local_sgd(task, w, batches, 0.1, backend=b) for b in ("auto", "pool"))
+    assert torch.equal(got, want) and (want - w).abs().max() > 1e-3
+    with pytest.raises(ValueError, match=r"cannot train this model, .* use 'pool' or 'auto'"):
         local_sgd(task, w, batches, 0.1, backend="stacked")
-    assert not task.stackable(batches[0][0][0])
-    monkeypatch.setattr(
-        evaluation, "models_together", lambda task, x, n: 3 if task.stackable(x) else 1
-    )
+    assert not task.stackable(x)
+    together = lambda task, x, n: 3 if task.stackable(x) else 1  # noqa: E731
+    monkeypatch.setattr(evaluation, "models_together", together)
     rows = torch.stack([w, w + 0.1, w - 0.1])
-    alone = [evaluate(task, row, *batches[0][0]).loss for row in rows]
-    np.testing.assert_allclose(evaluate(task, rows, *batches[0][0]).loss, alone, rtol=1e-6)
+    alone = [evaluate(task, row, x, y).loss for row in rows]
+    np.testing.assert_allclose(evaluate(task, rows, x, y).loss, alone, rtol=1e-6)
 
 
-def test_a_model_is_tried_out_once_for_a_kind_of_sample(monkeypatch):
+@pytest.fixture
+def seen(monkeypatch):
+    """The shapes of what models are stacked on."""
+    shapes, outputs = [], Replica.outputs
+
+    def noted(self, parts, x, **options):
+        shapes.append(tuple(x.shape))
+        return outputs(self, parts, x, **options)
+
+    monkeypatch.setattr(Replica, "outputs", noted)
+    return shapes
+
+
+def test_a_model_is_tried_out_once_for_a_kind_of_sample(seen):
     task, w, batches = make("mlp", [[6, 5], [7]])
-    tried = []
-    outputs = Replica.outputs
-    monkeypatch.setattr(
-        Replica,
-        "outputs",
-        lambda self, parts, x, **o: tried.append(x.shape) or outputs(self, parts, x, **o),
-    )
-    local_sgd(task, w, [client[:1] for client in batches], 0.1)
-    assert tried == [(2, 1, 12), (2, 7, 12)]  # the trial, then the step
-    local_sgd(task, w, [client[:1] for client in batches], 0.1)
-    assert tried == [(2, 1, 12), (2, 7, 12), (2, 7, 12)]
+    for _ in range(2):
+        local_sgd(task, w, [client[:1] for client in batches], 0.1)
+    assert seen == [(2, 1, 12), (2, 7, 12), (2, 7, 12)]  # the trial, then a step in each call
 
 
 def test_an_error_in_a_stacked_step_is_raised_and_nothing_is_trained_anew():
@@ -112,47 +113,34 @@ class Twice(nn.Module):
 
 
 @pytest.mark.parametrize("backend", ["pool", "stacked"])
-@pytest.mark.parametrize("model", [Tied, Twice])
-def test_weights_used_twice_or_never(model, backend):
-    g, task = torch.Generator().manual_seed(1), Task(model())
-    batches = [
-        [(torch.randn(5, 4, generator=g), torch.randint(0, 3, (5,), generator=g)) for _ in range(3)]
-        for _ in range(2)
-    ]
-    w = task.init(0)
-    if model is Twice:
-        w[20:40] = 7.0
-    got = local_sgd(task, w, batches, 0.1, backend=backend)
-    if model is Tied:
-        torch.testing.assert_close(got[1], reference(task, w, batches[1], 0.1), atol=1e-6, rtol=0)
-    else:
-        assert (got[:, 20:40] == 7.0).all() and (got - w)[:, :20].abs().max() > 1e-3
-        torch.testing.assert_close(
-            got, local_sgd(task, w, batches, 0.1, backend="pool"), atol=1e-6, rtol=0
-        )
+def test_weights_used_twice_or_never(backend):
+    g = torch.Generator().manual_seed(1)
+    batches = [[(torch.randn(5, 4, generator=g), torch.arange(5) % 3) for _ in range(3)]] * 2
+    tied, twice = Task(Tied()), Task(Twice())
+    w = tied.init(0)
+    got = local_sgd(tied, w, batches, 0.1, backend=backend)
+    torch.testing.assert_close(got[1], reference(tied, w, batches[1], 0.1), atol=1e-6, rtol=0)
+    w = twice.init(0)
+    w[20:40] = 7.0
+    got = local_sgd(twice, w, batches, 0.1, backend=backend)
+    assert (got[:, 20:40] == 7.0).all() and (got - w)[:, :20].abs().max() > 1e-3
+    want = local_sgd(twice, w, batches, 0.1, backend="pool")
+    torch.testing.assert_close(got, want, atol=1e-6, rtol=0)
 
 
-def test_chunks_give_the_same_answer(monkeypatch):
+# inputs, flattened inputs, and what the layers hand on, twice through a ReLU, of a sample
+MADE = 12 + 12 + 16 + 16 + 8 + 8 + 4
+
+
+def test_chunks_give_the_same_answer(seen, monkeypatch):
     task, w, batches = make("mlp", [[6, 6], [4], [5, 5, 5], [2]])
     whole = local_sgd(task, w, batches, 0.1, backend="stacked")
-    seen = []
-    made = (
-        12 + 12 + 16 + 16 + 8 + 8 + 4
-    )  # inputs, flattened inputs, and what the layers hand on, twice through a ReLU
-    monkeypatch.setattr(stacked, "CPU_NUMBERS", 2 * (task.n_params + 6 * made))
-    outputs = Replica.outputs
-    monkeypatch.setattr(
-        Replica, "outputs", lambda self, parts, x: seen.append(len(x)) or outputs(self, parts, x)
-    )
-    torch.testing.assert_close(
-        local_sgd(task, w, batches, 0.1, backend="stacked"), whole, atol=1e-6, rtol=0
-    )
-    assert seen == [
-        2,
-        2,
-        1,
-        2,
-    ]  # clients 2 and 0 for two steps, client 2 for its third, clients 1 and 3
+    seen.clear()
+    monkeypatch.setattr(stacked, "CPU_NUMBERS", 2 * (task.n_params + 6 * MADE))
+    chunks = local_sgd(task, w, batches, 0.1, backend="stacked")
+    torch.testing.assert_close(chunks, whole, atol=1e-6, rtol=0)
+    # clients 2 and 0 for two steps, client 2 for its third, clients 1 and 3
+    assert [clients for clients, *_ in seen] == [2, 2, 1, 2]
 
 
 def test_a_gpus_free_memory_bounds_what_is_stacked(monkeypatch):
@@ -163,14 +151,14 @@ def test_a_gpus_free_memory_bounds_what_is_stacked(monkeypatch):
     for name, numbers in (("memory_reserved", 500), ("memory_allocated", 200)):
         monkeypatch.setattr(torch.cuda, name, lambda device, n=numbers: 32 * n)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (32 * 10_000, 32 * 90_000))
-    one = task.n_params + 6 * (12 + 12 + 16 + 16 + 8 + 8 + 4)
+    one = task.n_params + 6 * MADE
     assert stacked.models_at_once(task, x.to("meta"), 6) == 10_300 // one > 10_000 // one
     assert stacked.models_at_once(task, x.to("meta"), 10**6) == 1
 
 
 def test_a_card_without_memory_says_what_would_fit(monkeypatch):
     task, w, batches = make("mlp", [[6, 6], [4]])
-    one = task.n_params + 6 * (12 + 12 + 16 + 16 + 8 + 8 + 4)
+    one = task.n_params + 6 * MADE
 
     def full(*_):
         raise torch.OutOfMemoryError("CUDA out of memory")

@@ -11,9 +11,6 @@ from sflkit import models
 from sflkit.federated import Task, evaluate, local_sgd
 from sflkit.registry import Rule
 
-# Those of OSAFL take 3168 features or 10 labels: see test_side_features.py.
-PLAIN = [name for name in models.NETWORKS if not name.startswith("osafl_")]
-
 
 def count(model):
     return sum(p.numel() for p in model.parameters())
@@ -82,16 +79,6 @@ def test_char_rnn_parameter_counts(cell, symbols, parameters):
     assert model(torch.zeros(2, 80, dtype=torch.int64)).shape == (2, symbols)
 
 
-SMALL = {
-    "mobilenetv2": {"width": 0.25},
-    "vgg16": {"width": 0.125},
-    "char_rnn": {"vocabulary": 9, "hidden": 24},
-    "char_mlp": {"vocabulary": 9, "hidden": 24},
-}
-TEXT = ("char_rnn", "char_mlp")
-SHAPES = {"vgg16": (3, 32, 32)} | dict.fromkeys(TEXT, (12,))
-
-
 def test_a_network_of_ones_own_is_one_row(monkeypatch):
     monkeypatch.setattr(models, "NETWORKS", copy.deepcopy(models.NETWORKS))
 
@@ -105,34 +92,6 @@ def test_a_network_of_ones_own_is_one_row(monkeypatch):
     assert count(mine) == 4 * 5 + 6 * 2
     with pytest.raises(ValueError, match=r"width=2 is no option of model 'my_net'; .*\['hidden'\]"):
         models.create("my_net", input_shape=(3,), n_classes=2, width=2)
-
-
-@pytest.mark.parametrize("name", PLAIN)
-def test_every_model_fits_a_task_and_learns(name):
-    shape = SHAPES.get(name, (1, 28, 28))
-    task = Task(models.create(name, input_shape=shape, n_classes=3, **SMALL.get(name, {})))
-    g = torch.Generator().manual_seed(0)
-    y = torch.arange(6) % 3
-    if name in TEXT:
-        x = torch.randint(0, 9, (6, *shape), generator=g)
-        x[:, -2] = y  # the answer stands two places before the end
-    else:
-        x = torch.randn(3, *shape, generator=g)[y] + 0.1 * torch.randn(6, *shape, generator=g)
-    w = task.init(0)
-    assert torch.equal(w, task.init(0)) and not torch.equal(w, task.init(1))
-    rate = 0.01 if name == "vgg16" else 0.1  # fourteen layers take no more; FATS has 0.001
-    trained = local_sgd(task, w, [[(x, y)] * 30], rate)[0]
-    assert evaluate(task, trained, x, y).loss < 0.8 * evaluate(task, w, x, y).loss
-
-
-@pytest.mark.parametrize("name", PLAIN)
-def test_init_draws_every_module_and_ignores_the_template(name):
-    shape = SHAPES.get(name, (1, 28, 28))
-    model = models.create(name, input_shape=shape, n_classes=3, **SMALL.get(name, {}))
-    with torch.no_grad():
-        for p in model.parameters():
-            p.fill_(7.0)
-    assert not (Task(model).init(0) == 7).any()
 
 
 @pytest.mark.parametrize(
@@ -276,61 +235,6 @@ def test_mobilenet_width_shrinks():
         for w in (0.25, 0.5, 1.0)
     ]
     assert sizes == sorted(sizes) and sizes[0] < 200_000
-
-
-SHAPES = {
-    "lenet": (1, 28, 28),
-    "cnn": (1, 28, 28),
-    "vgg16": (3, 32, 32),
-    "mobilenetv2": (3, 32, 32),
-}
-SHAPES |= {"char_rnn": (80,), "char_mlp": (80,), "linear": (5,), "mlp": (5,), "resnet": (5,)}
-
-
-@pytest.mark.parametrize(
-    ("name", "change", "message"),
-    [
-        ("resnet", {}, "name='resnet' must be one of 'lenet'"),
-        ("lenet", dict(input_shape=(28, 28)), r"=\(28, 28\) must be \(channels, height, width\)"),
-        ("lenet", dict(input_shape=(20,)), "rows of numbers are for 'linear' and 'mlp'"),
-        ("lenet", dict(input_shape=(28, 28, 1)), "channels seem to be last"),
-        ("lenet", dict(input_shape=(1, 8, 8)), "at least 12"),
-        ("small_cnn", dict(input_shape=(1, 3, 8)), "at least 4"),
-        ("cnn", dict(input_shape=(1, 15, 20), padding=0), "at least 16"),
-        ("cnn", dict(input_shape=(1, 20, 9), padding=1), "at least 10"),
-        ("cnn", dict(padding=3), "padding=3"),
-        ("cnn", dict(hidden=0), "hidden=0"),
-        ("cnn", dict(channels=(4, 0)), r"channels=\(4, 0\)"),
-        ("cnn", dict(channels=(4,)), r"channels=\(4,\)"),
-        ("cnn", dict(channels=4), "channels=4"),
-        ("vgg16", dict(input_shape=(3, 31, 32)), "at least 32"),
-        ("vgg16", dict(input_shape=(3, 32)), "must be .channels, height, width"),
-        ("vgg16", dict(width=3), "width=3"),
-        ("vgg16", dict(norm="batch"), "norm='batch' must be one of"),
-        ("char_rnn", dict(input_shape=(80, 2)), r"input_shape=\(80, 2\) must be \(length,\)"),
-        ("char_rnn", dict(cell="elman"), "cell='elman' must be one of 'rnn', 'lstm', 'gru'"),
-        ("char_rnn", dict(vocabulary=0), "vocabulary=0"),
-        ("char_rnn", dict(layers=0), "layers=0"),
-        ("char_rnn", dict(hidden=1.5), "hidden=1.5"),
-        ("char_rnn", dict(embedding=-1), "embedding=-1"),
-        ("char_mlp", dict(input_shape=(80, 2)), r"must be \(length,\)"),
-        ("char_mlp", dict(input_shape=(5,)), "context=8"),
-        ("char_mlp", dict(hidden=0), "hidden=0"),
-        ("linear", dict(input_shape=(0,)), "input_shape entry=0"),
-        ("linear", dict(input_shape=()), "at least one axis"),
-        ("linear", dict(input_shape=5), "input_shape=5 must be a tuple"),
-        ("linear", dict(n_classes=0), "n_classes=0"),
-        ("linear", dict(width=2), r"width=2 is no option of model 'linear'; .* \[\]"),
-        ("mlp", dict(hidden=(4, -1)), "hidden=-1"),
-        ("mlp", dict(hidden=4), "hidden=4 must be a tuple"),
-        ("mobilenetv2", dict(width=0), "width=0"),
-        ("mobilenetv2", dict(width=float("nan")), "width=nan"),
-    ],
-)
-def test_bad_input(name, change, message):
-    good = {"input_shape": SHAPES.get(name), "n_classes": 2}
-    with pytest.raises(ValueError, match=message):
-        models.create(name, **good | change)
 
 
 @pytest.mark.parametrize(("padding", "side"), [(0, 16), (1, 10), (2, 4)])

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from sflkit import models
-from sflkit.federated import Task, evaluate, local_sgd
+from sflkit.federated import Task
 from sflkit.models import side_features
 from sflkit.osafl import networks, video
 
@@ -136,69 +136,8 @@ def test_the_signal_survives_squeezenet():
     assert 0.05 < maps.std(dim=0).mean() < 5
 
 
-SMALL = {
-    "osafl_fcn": ((20,), {"hidden": (8, 6)}),
-    "osafl_cnn": ((3 * 17 * 17 + 5,), {"image": (3, 17, 17), "channels": (4, 5), "hidden": 12}),
-    "osafl_squeezenet1": ((3 * 17 * 17 + 5,), {"image": (3, 17, 17)}),
-    "osafl_lstm": ((6,), {"embedding": 5, "hidden": 12, "layers": 2}),
-}
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_they_train_and_start_from_the_seed(name):
-    shape, options = SMALL[name]
-    task = Task(models.create(name, input_shape=shape, n_classes=3, **options))
-    g, y = torch.Generator().manual_seed(0), torch.arange(6) % 3
-    if name == "osafl_lstm":
-        x = torch.randint(0, 3, (6, *shape), generator=g)
-        x[:, -1] = y
-    else:
-        x = torch.randn(3, *shape, generator=g)[y] + 0.1 * torch.randn(6, *shape, generator=g)
-    w = task.init(0)
-    assert torch.equal(w, task.init(0)) and not torch.equal(w, task.init(1))
-    rate = {"osafl_squeezenet1": 0.02, "osafl_lstm": 1.0}.get(name, 0.2)
-    trained = local_sgd(task, w, [[(x, y)] * 40], rate)[0]
-    assert evaluate(task, trained, x, y).loss < 0.8 * evaluate(task, w, x, y).loss
-
-
 def test_without_side_features_the_last_layer_sees_maps_alone():
     model = models.create(
         "osafl_cnn", input_shape=(48,), n_classes=2, image=(3, 4, 4), channels=(2,), hidden=3
     )
     assert model.head[0].in_features == 2 * 2 * 2 and model(torch.zeros(1, 48)).shape == (1, 2)
-
-
-@pytest.mark.parametrize(
-    ("name", "shape", "options", "message"),
-    [
-        (
-            "osafl_cnn",
-            (3071,),
-            {},
-            r"input_shape=\(3071,\) must be \(n_features,\) with at least the image's 3072",
-        ),
-        ("osafl_cnn", (3, 32, 32), {}, r"input_shape=\(3, 32, 32\) must be"),
-        (
-            "osafl_cnn",
-            (3168,),
-            {"image": (32, 32)},
-            r"image=\(32, 32\) must be \(channels, height, width\)",
-        ),
-        ("osafl_cnn", (3168,), {"image": (3, 0, 32)}, "image=0"),
-        ("osafl_cnn", (3168,), {"image": 5}, "image="),
-        ("osafl_cnn", (3168,), {"image": (3, 3, 32)}, "at least 4"),
-        ("osafl_cnn", (3168,), {"channels": ()}, r"channels=\(\)"),
-        ("osafl_cnn", (3168,), {"channels": 8}, "channels=8"),
-        ("osafl_cnn", (3168,), {"channels": (8, 0)}, "channels=0"),
-        ("osafl_cnn", (3168,), {"hidden": 0}, "hidden=0"),
-        ("osafl_squeezenet1", (3168,), {"image": (3, 16, 32)}, "at least 17"),
-        ("osafl_squeezenet1", (100,), {}, "at least the image's 3072"),
-        ("osafl_lstm", (10, 2), {}, r"input_shape=\(10, 2\) must be \(length,\)"),
-        ("osafl_lstm", (10,), {"layers": 0}, "layers=0"),
-        ("osafl_fcn", (3168,), {"hidden": 4}, "hidden=4"),
-        ("osafl_fcn", (3168,), {"cell": "gru"}, "cell='gru' is no option"),
-    ],
-)
-def test_bad_input(name, shape, options, message):
-    with pytest.raises(ValueError, match=message):
-        models.create(name, input_shape=shape, n_classes=5, **options)

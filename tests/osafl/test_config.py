@@ -19,10 +19,6 @@ PUBLISHED = {
 }
 
 
-def small(**changes) -> OSAFLConfig:
-    return OSAFLConfig(**{"n_clients": 6, "rounds": 4} | changes)
-
-
 @pytest.mark.parametrize("experiment", PUBLISHED)
 def test_published_results_keep_their_keys(experiment):
     run, config = PUBLISHED[experiment]
@@ -53,13 +49,8 @@ def test_hyper_parameters():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"top_k": 20}, "top_k=20"),
         ({"mu": 0.1}, "mu=0.1 has no meaning for rule='osafl'"),
         ({"rule": "m_fedavg", "global_rate": 2.0}, "global_rate=2.0 has no"),
-        ({"chi": 0.5}, "chi=0.5"),
-        ({"capacity_low": 19}, "capacity_low=19"),
-        ({"capacity_low": 159}, "capacity_low=159"),
-        ({"capacity_high": 300}, "capacity_high=300"),
     ],
 )
 def test_config_refuses(changes, message):
@@ -77,13 +68,3 @@ def test_a_rule_without_printed_rates_asks_for_them(monkeypatch):
         _ = OSAFLConfig("mine", rate=0.5).hyper
     with pytest.raises(ValueError, match=r"a=0.5 has no meaning for rule='mine'"):
         OSAFLConfig("mine", a=0.5)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [dict(hidden=2.5), dict(hidden=True), dict(hidden=(8, -3)), dict(channels=[0]), dict(layers=0)],
-)
-def test_sizes_are_checked(changes):
-    with pytest.raises(ValueError, match=next(iter(changes))):
-        small(**changes)
-    assert hash(small(hidden=[8, 4])) == hash(small(hidden=(8, 4)))

@@ -3,10 +3,8 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from sflkit.osafl import alternation
 from sflkit.osafl.devices import Devices, Link, costs, finish, uplink_rate
 
 W, LN2 = 1e9, math.log(2)
@@ -27,78 +25,12 @@ def test_costs_by_hand():
     assert costs(device, Link(0), 0, 0, 0).compute_s == 0
 
 
-GOOD = dict(UNIT, snr_per_watt=[1.0, 2.0], max_tx_watt=[1.0, 0.5])
-
-
-@pytest.mark.parametrize("name", list(UNIT))
-@pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf, [[1.0, 1.0]], [1.0, 1.0, 1.0], "much"])
-def test_bad_devices(name, bad):
-    with pytest.raises(ValueError, match=name):
-        Devices(**{**GOOD, name: bad})
-
-
-def draw(seed=0):
-    return np.random.default_rng(seed)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: Link(-1), "payload_bits=-1 must be"),
-        (lambda: Link(math.nan), "payload_bits=nan must be"),
-        (lambda: Link("1e6"), "payload_bits='1e6' must be"),
-        (lambda: Link(1e6, bandwidth_hz=0), "bandwidth_hz=0 must be"),
-        (lambda: Link(1e6, deadline_s=-5), "deadline_s=-5 must be"),
-        (lambda: Link(1e6, capacitance=0), "capacitance=0 must be"),
-        (lambda: Link(1e6, max_steps=0), "max_steps=0 must be"),
-        (lambda: Link(1e6, max_steps=2.5), "max_steps=2.5 must be"),
-        (lambda: Devices(**{**UNIT, "cycles_per_step": 0.0}), "cycles_per_step holds 0.0"),
-    ],
-)
-def test_bad_devices_and_links(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
 def test_devices_keep_read_only_arrays():
     devices = Devices(**{**UNIT, "snr_per_watt": np.array([1.0, 2.0])})
     for name in UNIT:
         with pytest.raises(ValueError, match="read-only"):
             getattr(devices, name)[0] = 5.0
     assert devices.max_cpu_hz.shape == (2,) and len(devices) == 2
-
-
-TWO = Devices(**GOOD)
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda steps, cpu, watt: alternation.least_power(TWO, Link(1e6), steps, cpu),
-        lambda steps, cpu, watt: (
-            alternation.objective(TWO, Link(1e6), steps, cpu, watt, weight=0.5).total
-        ),
-        lambda steps, cpu, watt: alternation.algorithm3(TWO, Link(1e6), steps, cpu, watt),
-        lambda steps, cpu, watt: alternation.lemma2(TWO, Link(1e6), steps, watt),
-        lambda steps, cpu, watt: costs(TWO, Link(1e6), steps, cpu, watt).uplink_j,
-        lambda steps, cpu, watt: finish(TWO, Link(1e6), steps, cpu, watt).energy_j,
-    ],
-)
-def test_clients_are_told_apart_by_their_place_and_not_by_an_index(call):
-    choices = np.array([1.0, 3.0]), np.array([5e8, 1e9]), np.array([1.0, 0.5])
-    right = call(*choices)
-    indices = ([0, 1], [1, 0], [0, 1])
-    crossed = call(*map(pd.Series, choices, indices))
-    assert type(crossed) is np.ndarray and crossed.tolist() == right.tolist()
-
-
-def test_devices_keep_no_array_of_the_callers():
-    buffer = np.array([1.0, 2.0])
-    rounds = []
-    for t in range(3):
-        buffer[:] = [1.0 + t, 2.0 + t]
-        rounds.append(Devices(**{**UNIT, "snr_per_watt": buffer}))
-    assert [devices.snr_per_watt.tolist() for devices in rounds] == [[1, 2], [2, 3], [3, 4]]
 
 
 def test_frequencies_and_powers_of_zero():

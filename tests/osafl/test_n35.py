@@ -104,16 +104,9 @@ def test_the_evidence_answers_every_part(scores):
     assert set(known["osafl-fig1"]) == {part.key for part in CLAIMS["osafl-fig1"].parts}
 
 
-def test_the_picture_draws_the_gains(scores):
-    import matplotlib.pyplot as plt
-
-    gain = n35.gains(scores, n35.STORES)
-    assert gain == pytest.approx(np.full(3, 4.0))  # 0.84, the mean of 0.85 and 0.83, against 0.8
-    ax = plt.figure().gca()
-    drawn = n35.differences(ax, {"all": n35.gains(scores, n35.PAIR), "samples": gain})
-    assert drawn.groupby("step")["points"].count().tolist() == [3, 3]
-    assert ax.get_lines()[-2].get_xdata() == pytest.approx([gain.mean()])
-    plt.close("all")
+def test_gains_are_taken_seed_by_seed(scores):
+    # 0.84, the mean of 0.85 and 0.83, against 0.8
+    assert n35.gains(scores, n35.STORES) == pytest.approx(np.full(3, 4.0))
 
 
 def test_frozen_stores_are_judged_by_their_own_runs(scores):

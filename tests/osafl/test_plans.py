@@ -4,11 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from companion.app import gate
 from companion.claims import OSAFL as CLAIMS
 from companion.judging.claims import NotRun, Setting
 from companion.notebooks import n33, n34, osafl_shared
-from sflkit.osafl.config import OSAFLConfig
 from tests.osafl.osafl_plans import ONE, TWO, drive
 
 
@@ -226,23 +224,6 @@ def test_plateaus_and_convergence_as_claimed_and_turned():
     still = dict(accuracy=0.05, best_accuracy=0.05, loss=2.0)
     flat = answers({K: frame.assign(**still) for K, frame in tables.items()})
     assert not [key for key in flat if key[:6] in ("rising", "fallin") and flat[key] == "yes"]
-
-
-def test_notebook_33_asks_for_the_readings_at_full_size_first():
-    book = gate.find("33")
-    first = next(n33.dataset1(**gate.values(book))).configs[0]
-    assert first == OSAFLConfig(
-        never_joined="zero",
-        model="osafl_fcn",
-        features="cifar100",
-        n_clients=100,
-        rounds=100,
-        input_norm=40.0,
-        allocator="alternating",
-        genie_steps=30,
-        test_size=2000,
-        seed=100,
-    )
 
 
 def test_dataset_2_one_k_after_the_other():

@@ -26,7 +26,8 @@ def test_settings_differ_by_size(one):
     assert full["osafl-alg8"] is n33.BY_HAND and full["osafl-fig7"].level == "stand-in"
     assert full["osafl-tab2"].level == "full" and full["osafl-cnn"].level == "reduced"
     # what the paper leaves open is named, and it is not the same for all artefacts
-    reading = f"reading: {name_of(one.read.best)}, the nearest of 17 to Table II on another seed"
+    reading = "of 17 readings of what the paper leaves open the one that came nearest to Table II "
+    reading += f"on another seed ({name_of(one.read.best)})"
     assert full["osafl-tab2"].differs == f"FCN of 512-256 units; {reading}"
     assert "inputs at the scale 10" in full["osafl-alg2"].differs
     said = f"CNN until the checkpoint in the text on 2 seeds; {reading}, by the FCN; the other: "

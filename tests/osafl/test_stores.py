@@ -40,24 +40,3 @@ def test_arrivals_are_binomial():
         np.testing.assert_array_equal(a, b[:10])  # a new client disturbs nobody
     windows = [fifo_windows(some, 5, np.random.default_rng(2))[:, :10] for some in (few, drawn)]
     np.testing.assert_array_equal(*windows)
-
-
-RNG = np.random.default_rng(0)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: fifo_windows(Stores([0], [0], [0.5]), 3, RNG), r"capacity holds 0\.0.*>= 1"),
-        (lambda: fifo_windows(Stores([5], [5], [0.5]), 3, RNG), r"slots=array\(\[5\]\) must be"),
-        (lambda: fifo_windows(Stores([5], [2], [1.5]), 3, RNG), "probability holds 1.5"),
-        (lambda: fifo_windows(Stores([5], [2], [0.5]), 0, RNG), "rounds=0 must be"),
-        (lambda: fifo_windows(Stores([5, 5], [2], [0.5]), 3, RNG), r"slots=array\(\[2\]\) must be"),
-        (lambda: draw_stores(3, RNG, capacity_low=26), "capacity_low=26 must be .* >= 27"),
-        (lambda: draw_stores(3, RNG, capacity_high=319), "capacity_high=319 must be .* >= 320"),
-        (lambda: draw_stores(0, RNG), "n_clients=0 must be"),
-    ],
-)
-def test_bad_values(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -117,46 +117,6 @@ def test_full_knowledge_has_no_label_gap_and_training_descends():
     assert toy_problem.loss_gap(config) > 0
 
 
-@pytest.mark.parametrize("config", [DiscrepancyConfig, SyntheticConfig])
-def test_whole_floats_are_stored_as_integers(config):
-    """rounds=2.0 is accepted, runs, and has the same result file as rounds=2; 2.5 is refused
-    (below).
-    """
-    whole = {
-        "seed": 1,
-        "part": 0,
-        "n_clients": 2,
-        "n_classes": 3,
-        "classes_per_client": 2,
-        "n_states": 2,
-        "batch_size": 4,
-        "cache_rounds": 2,
-        "rounds": 2,
-        "repeats": 1,
-    } | ({"local_steps": 2} if config is SyntheticConfig else {})
-    given = config(**{name: float(value) for name, value in whole.items()})
-    assert all(type(getattr(given, name)) is int for name in whole) and given == config(**whole)
-    run = {DiscrepancyConfig: discrepancy.run, SyntheticConfig: toy_problem.run}[config]
-    assert run(given).equals(run(config(**whole)))
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [{"rule": "srsr"}, {"rounds": 0}, {"local_rate": 0.0}, {"theta": 2.0}, {"n_clients": 1.5}],
-)
-def test_bad_synthetic_settings(bad):
-    with pytest.raises(ValueError, match=next(iter(bad))):
-        SyntheticConfig(**bad)
-
-
-@pytest.mark.parametrize(
-    "bad", [{"rule": "lazy"}, {"repeats": 0}, {"temperature": 0.0}, {"theta": -0.1}, {"part": -1}]
-)
-def test_bad_discrepancy_settings(bad):
-    with pytest.raises(ValueError, match=next(iter(bad))):
-        DiscrepancyConfig(**bad)
-
-
 @pytest.mark.parametrize("rule", ["fifo", "srsr", "srsr_filled", "drsr", "lazy"])
 def test_the_path_is_the_exact_discrepancy_of_every_round(rule):
     stream = discrepancy.make_stream(DiscrepancyConfig(seed=5, n_clients=2))

@@ -111,8 +111,3 @@ def test_lazy_learns_from_the_start_alone_and_append_is_as_before():
     appended = run(replace(CONFIG, rule="fifo"))
     held = appended.filter(like="count_").sum(axis=1)
     assert held.tolist() == [60, 120] + [180] * 6
-
-
-def test_bad_values():
-    with pytest.raises(ValueError, match="start"):
-        Clients(CONFIG, LABELS, 10, start="half")

@@ -6,23 +6,10 @@ import pytest
 
 matplotlib.use("Agg")
 
-from matplotlib.figure import Figure
 
 from companion.notebooks import n20, n43, sfl_shared
 from sflkit.sfl import cache_paths, training
 from sflkit.sfl.config import SFLConfig
-
-
-def test_share_bars_stack_to_one_and_name_large_parts_only():
-    ax = Figure().subplots()
-    sfl_shared.share_bars(ax, [[0.5, 0.46, 0.04], [0.0, 0.3, 0.7]])
-    tops = {}
-    for patch in ax.patches:
-        place = round(patch.get_x() + patch.get_width() / 2)
-        tops[place] = max(tops.get(place, 0), patch.get_y() + patch.get_height())
-    assert tops == pytest.approx({0: 1.0, 1: 1.0})
-    # 0.04 is too small for a name
-    assert "".join(sorted(text.get_text() for text in ax.texts)) == "0112"
 
 
 def test_the_discrepancy_explorer_draws_the_three_bounds(monkeypatch):

@@ -260,87 +260,6 @@ def test_largest_remainder_by_hand():
     ]
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        dict(n_clients=0),
-        dict(n_classes=-1),
-        dict(classes_per_client=11),
-        dict(classes_per_client=0),
-        dict(n_states=0),
-        dict(temperature=0),
-        dict(batch_size=0),
-        dict(batch_size=2),
-        dict(rng=0),
-        dict(n_clients=2.5),
-    ],
-)
-def test_bad_generator_arguments(bad):
-    good = dict(
-        n_clients=2, n_classes=10, classes_per_client=3, n_states=4, rng=np.random.default_rng(0)
-    )
-    with pytest.raises(ValueError, match=next(iter(bad))):
-        kl_markov_stream(**{**good, **bad})
-
-
-@pytest.mark.parametrize(
-    ("targets", "total"), [([np.nan, 1.0], 1), ([-1.0, 2.0], 1), ([1.5, 1.5], 5), ([3.0, 3.0], 2)]
-)
-def test_bad_targets(targets, total):
-    with pytest.raises(ValueError, match="targets"):
-        largest_remainder(np.array(targets), total)
-
-
-def test_bad_streams():
-    with pytest.raises(ValueError, match="sum to 1"):
-        LabelStream([[[0.5, 0.6]]], [[[1.0]]])
-    with pytest.raises(ValueError, match="transition has shape"):
-        LabelStream([[[0.5, 0.5]]], [[[1.0, 0.0], [0.0, 1.0]]])
-    with pytest.raises(ValueError, match="more than one stationary law"):
-        LabelStream([[[0.5, 0.5], [0.1, 0.9]]], [[[1.0, 0.0], [0.0, 1.0]]])
-    with pytest.raises(ValueError, match="nan"):
-        LabelStream([[[np.nan, 1.0]]], [[[1.0]]])
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda s: s.sample(0, 5, np.random.default_rng(0)), "rounds=0 must be an integer >= 1"),
-        (lambda s: s.sample(5, 0, np.random.default_rng(0)), "batch_size=0 must be an integer"),
-        (lambda s: s.autocovariance(-1), "lag=-1 must be an integer >= 0"),
-        (lambda s: exact_discrepancy(s, "lru", 5, cache_rounds=2), "rule='lru' must be one of"),
-        (lambda s: exact_discrepancy(s, "fifo", 1, cache_rounds=2), "t=1 must be an integer >= 2"),
-        (lambda s: exact_discrepancy(s, "drsr", 0, cache_rounds=2), "t=0 must be an integer >= 1"),
-        (lambda s: exact_discrepancy(s, "srsr", 1, cache_rounds=2), "theta=None must be a finite"),
-        (
-            lambda s: exact_discrepancy(s, "srsr", 1, cache_rounds=2, theta=1.2),
-            "theta=1.2 must be a finite number >= 0 and <= 1",
-        ),
-        (
-            lambda s: exact_discrepancy(s, "fifo", 3, cache_rounds=2, theta=0.5),
-            "theta=0.5 belongs to the rules 'srsr' and 'srsr_filled', not to 'fifo'",
-        ),
-        (lambda s: exact_discrepancy(s, "drsr", 3), "needs rule, t and cache_rounds, or weights"),
-        (lambda s: exact_discrepancy(s), "needs rule, t and cache_rounds, or weights"),
-        (
-            lambda s: exact_discrepancy(s, "drsr", 3, weights=[1.0]),
-            "rule='drsr' must not be given beside weights",
-        ),
-        (
-            lambda s: exact_discrepancy(s, cache_rounds=2, weights=[1.0]),
-            "cache_rounds=2 must not be given beside weights",
-        ),
-        (lambda s: exact_discrepancy(s, weights=[0.5, 0.6]), "weights must sum to 1"),
-        (lambda s: exact_discrepancy(s, weights=[1.5, -0.5]), "weights holds -0.5"),
-        (lambda s: exact_discrepancy(s, t=1, weights=[0.5, 0.5]), "t=1 must not be given"),
-        (lambda s: correlation_rounds(s, 0), "window=0 must be an integer >= 1"),
-    ],
-)
-def test_bad_questions(call, message):
-    with pytest.raises(ValueError, match=message):
-        call(two_state(0.9))
-
-
 # --- averages of one's own --------------------------------------------------------------------
 
 
@@ -439,24 +358,6 @@ def test_a_common_path_is_one_path(n_clients, n_states, rounds, seed):
     )
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"start": "summer"}, "start='summer' must be one of 'stationary'"),
-        ({"start": 4}, "start=4 must be an integer >= 0 and <= 3"),
-        ({"start": [0, -1]}, "start=-1 must be an integer >= 0 and <= 3"),
-        ({"start": [0, 0.5]}, "start=0.5 must be an integer"),
-        ({"start": [0, 1, 2]}, r"start has shape \(3,\)"),
-        ({"start": [[1, 0, 0, 0]]}, r"start has shape \(1, 4\)"),
-        ({"common": 1}, "common=1 must be True or False"),
-        ({"common": True, "start": [0, 1]}, r"common=True needs one start .* client 1 differ"),
-    ],
-)
-def test_bad_starts(options, message):
-    with pytest.raises(ValueError, match=message):
-        year(n_clients=2, **options)
-
-
 def test_what_a_start_or_a_common_path_rules_out():
     chains = [[[0.5, 0.5]] * 2, [[0.4, 0.6]] * 2]
     with pytest.raises(ValueError, match=r"common=True needs one transition .* client 1 differ"):
@@ -499,13 +400,3 @@ def test_rounds_of_different_sizes():
         stream.sample(4, [1, 2], np.random.default_rng(0))
     with pytest.raises(ValueError, match="batch_size"):
         stream.sample(2, [1, 0], np.random.default_rng(0))
-
-
-def test_a_stream_keeps_no_array_of_the_callers():
-    shares, chain = np.array([[[0.8, 0.2], [0.1, 0.9]]]), np.array([[[0.0, 1.0], [1.0, 0.0]]])
-    start = np.array([0])
-    stream = LabelStream(shares, chain, start=start)
-    for array in (shares, chain, start):
-        array[:] = 1
-    assert stream.short_term.tolist() == [[[0.8, 0.2], [0.1, 0.9]]]
-    assert stream.states(4, np.random.default_rng(0))[:, 0].tolist() == [0, 1, 0, 1]

@@ -95,25 +95,6 @@ def test_an_answer_cannot_change_what_it_is_judged_by():
     assert teaching.check("10", greedy).failed == "the first round is all there is"
 
 
-@pytest.mark.parametrize(
-    ("form", "value", "message"),
-    [
-        (number, True, "True, of type bool"),
-        (number, np.nan, "nan, which is not finite"),
-        (number, [1.0], r"an array of shape \(1,\), not a number"),
-        (number, [[1], [1, 2]], "of type list"),
-        (whole, 1.5, "1.5, which is not whole"),
-        (vector("", len), [1.0], "1 entries where 2 are asked for"),
-        (vector(""), 3, "no vector"),
-        (vector("", integers=True), [0.5], "not all whole"),
-        (vector(""), ["a"], "of type list"),
-    ],
-)
-def test_forms(form, value, message):
-    with pytest.raises(TypeError, match=message):
-        form.read(value, ([1, 2],))
-
-
 def test_forms_read_what_numpy_and_torch_give():
     torch = pytest.importorskip("torch")
     assert number.read(np.float32(2), ()) == number.read(torch.tensor(2.0), ()) == 2

@@ -8,7 +8,6 @@ from torch import nn
 
 from sflkit.fats import (
     attacks,
-    baselines,
     bounds,
     config,
     enumeration,
@@ -17,32 +16,29 @@ from sflkit.fats import (
     forgetting,
     history,
     learning,
+    methods,
+    sgd,
     stability,
 )
 from sflkit.fats.state import State
 from sflkit.federated import Task
 
-sizes = {
-    "n_clients": 4,
-    "samples_per_client": 6,
-    "clients_per_round": 2,
-    "batch_size": 2,
-    "local_steps": 2,
-    "rounds": 3,
-}
-fats = {
-    "loss_gap": 1.0,
-    "smoothness": 1.0,
-    "grad_var": 1.0,
-    "heterogeneity": 1.0,
-    "n_clients": 10,
-    "samples_per_client": 100.0,
-    "steps": 50,
-    "rho_s": 0.5,
-    "rho_c": 0.5,
-}
-TINY = sizes | {"n_clients": 2, "samples_per_client": 2, "clients_per_round": 1, "batch_size": 1}
-TINY |= {"local_steps": 1, "rounds": 1}
+sizes = dict(
+    n_clients=4, samples_per_client=6, clients_per_round=2, batch_size=2, local_steps=2, rounds=3
+)
+fats = dict(
+    loss_gap=1.0,
+    smoothness=1.0,
+    grad_var=1.0,
+    heterogeneity=1.0,
+    n_clients=10,
+    samples_per_client=100.0,
+    steps=50,
+    rho_s=0.5,
+    rho_c=0.5,
+)
+TINY = sizes | dict(n_clients=2, samples_per_client=2, clients_per_round=1, batch_size=1)
+TINY |= dict(local_steps=1, rounds=1)
 PROBABILITIES, Y = (
     np.array([[0.9, 0.1], [0.3, 0.7], [0.6, 0.4], [0.2, 0.8]]),
     np.array([0, 1, 1, 0]),
@@ -76,113 +72,88 @@ def learned() -> State:
 
 
 CALLS = {
-    "draw_history": lambda: (history.draw_history, sizes | {"rng": rng()}),
+    "draw_history": lambda: (history.draw_history, sizes | dict(rng=rng())),
     "History.of": lambda: (
         history.History.of,
-        {
-            "clients": np.array([[0, 1]]),
-            "batches": np.array([[[[0, 1]], [[1, 2]]]]),
-            "samples_per_client": np.array([3, 3]),
-        },
+        dict(
+            clients=np.array([[0, 1]]),
+            batches=np.array([[[[0, 1]], [[1, 2]]]]),
+            samples_per_client=np.array([3, 3]),
+        ),
     ),
     "first_uses": lambda: (
         first_uses.first_uses,
-        sizes | {"level": "client", "n_requests": 2, "runs": 2, "rng": rng(), "streaming": True},
+        sizes | dict(level="client", n_requests=2, runs=2, rng=rng(), streaming=True),
     ),
     "stability": lambda: (stability.stability, dict(sizes)),
-    "fats lemma4": lambda: (bounds.lemma4, fats | {"local_steps": 5, "rate": 0.001}),
-    "theorem5": lambda: (bounds.theorem5, fats | {"local_steps": 5}),
-    "theorem7": lambda: (bounds.theorem7, {"rho": 0.1, "requests": 2, "training_time": 1.0}),
-    "corollary6": lambda: (bounds.corollary6, fats | {"alpha": 0.5}),
+    "fats lemma4": lambda: (bounds.lemma4, fats | dict(local_steps=5, rate=0.001)),
+    "theorem5": lambda: (bounds.theorem5, fats | dict(local_steps=5)),
+    "theorem7": lambda: (bounds.theorem7, dict(rho=0.1, requests=2, training_time=1.0)),
+    "corollary6": lambda: (bounds.corollary6, fats | dict(alpha=0.5)),
     "plan": lambda: (
         stability.plan,
-        {
-            "rho_s": 0.5,
-            "rho_c": 0.8,
-            "n_clients": 10,
-            "samples_per_client": 60,
-            "local_steps": 2,
-            "rounds": 3,
-        },
+        dict(rho_s=0.5, rho_c=0.8, n_clients=10, samples_per_client=60, local_steps=2, rounds=3),
     ),
     "sample_time": lambda: (expected_time.sample_time, dict(sizes)),
     "rule_cost": lambda: (expected_time.rule_cost, {"rule": "claim1", **sizes}),
     "first_participation": lambda: (
         expected_time.first_participation,
-        {"n_clients": 4, "clients_per_round": 2, "local_steps": 2, "rounds": 3},
+        dict(n_clients=4, clients_per_round=2, local_steps=2, rounds=3),
     ),
     "client_time": lambda: (
         expected_time.client_time,
-        {
-            "n_clients": 4,
-            "clients_per_round": 2,
-            "local_steps": 2,
-            "rounds": 3,
-            "requests": 2,
-            "one_by_one": True,
-        },
+        dict(
+            n_clients=4, clients_per_round=2, local_steps=2, rounds=3, requests=2, one_by_one=True
+        ),
     ),
-    "rule_of_thumb": lambda: (expected_time.rule_of_thumb, {"rho": 0.3}),
-    "draw_fedavg": lambda: (baselines.draw_fedavg, sizes | {"rng": rng()}),
+    "rule_of_thumb": lambda: (expected_time.rule_of_thumb, dict(rho=0.3)),
+    "draw_fedavg": lambda: (methods.draw_fedavg, sizes | dict(rng=rng())),
     "redraw_fedavg": lambda: (
-        baselines.redraw_fedavg,
-        {
-            "history": forgetting.forget_client(
-                baselines.draw_fedavg(**sizes, rng=rng()), 0, rng()
+        methods.redraw_fedavg,
+        dict(
+            history=forgetting.forget_client(
+                methods.draw_fedavg(**sizes, rng=rng()), 0, rng()
             ).history,
-            "rng": rng(),
-        },
+            rng=rng(),
+        ),
     ),
-    "Fisher": lambda: (
-        baselines.Fisher,
-        {"rate": 0.001, "momentum": 0.9, "decay": 0.999, "damping": 0.01},
-    ),
+    "Fisher": lambda: (sgd.Fisher, dict(rate=0.001, momentum=0.9, decay=0.999, damping=0.01)),
     "forget_sample": lambda: (
         forgetting.forget_sample,
-        {
-            "history": drawn(),
-            "client": 1,
-            "sample": 2,
-            "rng": rng(),
-            "rule": "exact",
-            "steps_done": 4,
-        },
+        dict(history=drawn(), client=1, sample=2, rng=rng(), rule="exact", steps_done=4),
     ),
     "forget_client": lambda: (
         forgetting.forget_client,
-        {"history": drawn(), "client": 1, "rng": rng(), "steps_done": 4},
+        dict(history=drawn(), client=1, rng=rng(), steps_done=4),
     ),
     "forget_stream": lambda: (
         forgetting.forget_stream,
-        {"history": drawn(), "requests": [(1, 2), (3, None)], "rng": rng(), "rule": "exact"},
+        dict(history=drawn(), requests=[(1, 2), (3, None)], rng=rng(), rule="exact"),
     ),
     "printed_rule_distance": lambda: (
         enumeration.printed_rule_distance,
-        sizes | {"rng": rng(), "repeats": 20},
+        sizes | dict(rng=rng(), repeats=20),
     ),
-    "losses": lambda: (attacks.losses, {"probabilities": PROBABILITIES, "y": Y}),
-    "LossThreshold": lambda: (attacks.LossThreshold, {"threshold": 0.5}),
+    "losses": lambda: (attacks.losses, dict(probabilities=PROBABILITIES, y=Y)),
+    "LossThreshold": lambda: (attacks.LossThreshold, dict(threshold=0.5)),
     "LossThreshold.score": lambda: (
         attacks.LossThreshold(0.5).score,
-        {"probabilities": PROBABILITIES, "y": Y},
+        dict(probabilities=PROBABILITIES, y=Y),
     ),
     "membership_metrics": lambda: (
         attacks.membership_metrics,
-        {
-            "members": np.array([0.9, 0.2]),
-            "non_members": np.array([0.1, 0.4]),
-        },
+        dict(members=np.array([0.9, 0.2]), non_members=np.array([0.1, 0.4])),
     ),
     "learn": lambda: (
         lambda **options: learning.learn(task(), clients(), **options),
-        {
-            "history": drawn(),
-            "rate": 0.3,
-            "start": np.zeros(8, np.float32),
-            "method": "fats",
-            "every": 1,
-            "rounds": 3,
-        },
+        dict(
+            history=drawn(),
+            rate=0.3,
+            start=np.zeros(8, np.float32),
+            method="fats",
+            every=1,
+            rounds=3,
+        ),
     ),
     "learn of clients": lambda: (
         lambda **client: learning.learn(
@@ -192,58 +163,43 @@ CALLS = {
             0.3,
             start=np.zeros(8, np.float32),
         ),
-        {"x": np.ones((6, 3), np.float32), "y": np.array([0, 1, 0, 1, 0, 1])},
+        dict(x=np.ones((6, 3), np.float32), y=np.array([0, 1, 0, 1, 0, 1])),
     ),
     "forget": lambda: (
         lambda **options: learning.forget(task(), clients(), learned(), **options),
-        {"requests": [(1, 2)], "rng": rng(), "rule": "exact"},
+        dict(requests=[(1, 2)], rng=rng(), rule="exact"),
     ),
     "request": lambda: (
         learning.request,
-        {"state": learned(), "requests": [(1, 2)], "rng": rng(), "rule": "exact"},
+        dict(state=learned(), requests=[(1, 2)], rng=rng(), rule="exact"),
     ),
     "resume": lambda: (
         lambda **options: learning.resume(task(), clients(), **options),
-        {"state": learning.request(learned(), [(1, 2)], rng()), "until": 3},
+        dict(state=learning.request(learned(), [(1, 2)], rng()), until=3),
     ),
-    "FATSConfig": lambda: (
-        config.FATSConfig,
-        {"seed": 0, "rounds": 5, "rate": 0.1, "n_requests": 1},
-    ),
+    "FATSConfig": lambda: (config.FATSConfig, dict(seed=0, rounds=5, rate=0.1, n_requests=1)),
     "restarted_law": lambda: (
         enumeration.restarted_law,
-        {
-            "law": enumeration.drawn_law(**TINY),
-            "client": 0,
-            "sample": 1,
-            "keep_clients": True,
-        },
+        dict(law=enumeration.drawn_law(**TINY), client=0, sample=1, keep_clients=True),
     ),
     "fisher_sgd": lambda: (
-        lambda **options: baselines.fisher_sgd(task(), **options),
-        {
-            "params": torch.zeros(8),
-            "batches": [[(np.ones((2, 3)), np.array([0, 1]))]] * 2,
-            "fisher": baselines.Fisher(),
-        },
+        lambda **options: sgd.fisher_sgd(task(), **options),
+        dict(
+            params=torch.zeros(8),
+            data=(np.ones((2, 3)), np.array([0, 1])),
+            rows=np.array([[[0, 1]], [[1, 0]]]),
+            fisher=sgd.Fisher(),
+        ),
     ),
     "predictor": lambda: (
         lambda **options: attacks.predictor(task(), **options),
-        {"params": np.zeros(8), "batch_size": 2},
+        dict(params=np.zeros(8), batch_size=2),
     ),
     "evaluate_attack": lambda: (
         lambda **options: attacks.evaluate_attack(
             attacks.LossThreshold(0.5), attacks.predictor(task(), np.zeros(8)), **options
         ),
-        {
-            "members": (np.ones((4, 3)), Y),
-            "non_members": (np.zeros((4, 3)), Y),
-            "repeats": 3,
-            "rng": rng(),
-        },
+        dict(members=(np.ones((4, 3)), Y), non_members=(np.zeros((4, 3)), Y), repeats=3, rng=rng()),
     ),
-    "MembershipConfig": lambda: (
-        config.MembershipConfig,
-        {"seed": 0, "rounds": 5, "rate": 0.1},
-    ),
+    "MembershipConfig": lambda: (config.MembershipConfig, dict(seed=0, rounds=5, rate=0.1)),
 }

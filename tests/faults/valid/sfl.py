@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from sflkit.sfl import (
-    bounds,
-    cache_paths,
-    caches,
-    config,
-    discrepancy,
-    sampling,
-    streams,
-)
+from sflkit.sfl import bounds, cache_paths, caches, config, discrepancy, sampling, streams, training
 
-problem = {
-    "smoothness": 1.0,
-    "local_rate": 0.01,
-    "local_steps": 2,
-    "n_classes": 3,
-    "max_share": 0.5,
-    "sigma_m2": 1.0,
-    "sigma_g2": 1.0,
-    "dissimilarity2": 0.5,
-}
+problem = dict(
+    smoothness=1.0,
+    local_rate=0.01,
+    local_steps=2,
+    n_classes=3,
+    max_share=0.5,
+    sigma_m2=1.0,
+    sigma_g2=1.0,
+    dissimilarity2=0.5,
+)
 
 
 def rng() -> np.random.Generator:
@@ -45,155 +37,200 @@ def held() -> caches.FIFO:
     return cache
 
 
+bare = config.SFLConfig(
+    train=False, n_clients=3, n_classes=5, n_states=2, capacity=20, batch_size=10, rounds=4
+)
+
 CALLS = {
     "LabelStream": lambda: (
         streams.LabelStream,
-        {
-            "short_term": np.full((2, 2, 2), 0.5),
-            "transition": np.full((2, 2, 2), 0.5),
-            "start": "stationary",
-            "common": False,
-        },
+        dict(
+            short_term=np.full((2, 2, 2), 0.5),
+            transition=np.full((2, 2, 2), 0.5),
+            start="stationary",
+            common=False,
+        ),
     ),
-    "ShareStream": lambda: (streams.ShareStream, {"shares": np.full((3, 2, 2), 0.5)}),
+    "ShareStream": lambda: (streams.ShareStream, dict(shares=np.full((3, 2, 2), 0.5))),
     "ShareStream.sample": lambda: (
         streams.ShareStream(np.full((3, 2, 2), 0.5)).sample,
-        {"rounds": 3, "batch_size": 4, "rng": rng(), "exact": False},
+        dict(rounds=3, batch_size=4, rng=rng(), exact=False),
     ),
-    "CountStream": lambda: (streams.CountStream, {"counts": np.full((3, 2, 2), 2)}),
+    "CountStream": lambda: (streams.CountStream, dict(counts=np.full((3, 2, 2), 2))),
     "CountStream.sample": lambda: (
         streams.CountStream(np.full((3, 2, 2), 2)).sample,
-        {"rounds": 3, "batch_size": 4, "rng": rng(), "exact": False},
+        dict(rounds=3, batch_size=4, rng=rng(), exact=False),
     ),
     "LabelStream.sample": lambda: (
         stream().sample,
-        {"rounds": 3, "batch_size": 4, "rng": rng(), "exact": False},
+        dict(rounds=3, batch_size=4, rng=rng(), exact=False),
     ),
     "kl_markov_stream": lambda: (
         streams.kl_markov_stream,
-        {
-            "n_clients": 2,
-            "n_classes": 4,
-            "classes_per_client": 2,
-            "n_states": 3,
-            "temperature": 1.0,
-            "batch_size": 10,
-            "rng": rng(),
-        },
+        dict(
+            n_clients=2,
+            n_classes=4,
+            classes_per_client=2,
+            n_states=3,
+            temperature=1.0,
+            batch_size=10,
+            rng=rng(),
+        ),
     ),
     "exact_discrepancy": lambda: (
         discrepancy.exact_discrepancy,
-        {"stream": stream(), "rule": "fifo", "t": 5, "cache_rounds": 3},
+        dict(stream=stream(), rule="fifo", t=5, cache_rounds=3),
     ),
-    "SRSR": lambda: (caches.SRSR, {"capacity": 6, "batch_size": 2, "theta": 0.5}),
-    "Full": lambda: (caches.Full, {"capacity": 6, "shares": np.full(2, 0.5), "refresh": True}),
-    "sfl lemma2": lambda: (
-        bounds.lemma2,
-        problem | {"lambda2": 0.1, "grad_norm2": 1.0},
-    ),
+    "SRSR": lambda: (caches.SRSR, dict(capacity=6, batch_size=2, theta=0.5)),
+    "Full": lambda: (caches.Full, dict(capacity=6, shares=np.full(2, 0.5), refresh=True)),
+    "sfl lemma2": lambda: (bounds.lemma2, problem | dict(lambda2=0.1, grad_norm2=1.0)),
     "sfl theorem1": lambda: (
         bounds.theorem1,
-        problem
-        | {
-            "loss_gap": 1.0,
-            "rounds": 3,
-            "global_rate": 1.0,
-            "lambda2": np.zeros(3),
-            "n_clients": 2,
-        },
+        problem | dict(loss_gap=1.0, rounds=3, global_rate=1.0, lambda2=np.zeros(3), n_clients=2),
     ),
     "fifo_discrepancy": lambda: (
         bounds.fifo_discrepancy,
-        {"cache_rounds": 3.0, "corr_rounds": 1.0, "delta2": 0.1},
+        dict(cache_rounds=3.0, corr_rounds=1.0, delta2=0.1),
     ),
     "SFLConfig": lambda: (
         config.SFLConfig,
-        {"rule": "drsr", "seed": 0, "rounds": 5, "theta": 0.5, "local_rate": 0.1},
+        dict(
+            rule="drsr",
+            seed=0,
+            rounds=5,
+            theta=0.5,
+            local_rate=0.1,
+            temperature=0.5,
+            capacity=20,
+            batch_size=10,
+            train=False,
+            n_classes=5,
+            classes_per_client=2,
+        ),
     ),
-    "LabelStream.autocovariance": lambda: (stream().autocovariance, {"lag": 2}),
-    "LabelStream.autocovariances": lambda: (stream().autocovariances, {"max_lag": 2}),
-    "LabelStream.states": lambda: (stream().states, {"rounds": 3, "rng": rng()}),
+    "LabelStream.autocovariance": lambda: (stream().autocovariance, dict(lag=2)),
+    "LabelStream.autocovariances": lambda: (stream().autocovariances, dict(max_lag=2)),
+    "LabelStream.states": lambda: (stream().states, dict(rounds=3, rng=rng())),
     "moving_average_stream": lambda: (
         streams.moving_average_stream,
-        {"corr_rounds": 3, "swing": 0.4},
+        dict(corr_rounds=3, swing=0.4),
     ),
-    "DRSR": lambda: (caches.DRSR, {"capacity": 6, "batch_size": 2}),
-    "FIFO": lambda: (caches.FIFO, {"capacity": 6, "batch_size": 2}),
+    **{
+        rule.__name__: lambda rule=rule: (rule, dict(capacity=6, batch_size=2))
+        for rule in (caches.FIFO, caches.Lazy, caches.Reservoir, caches.DRSR)
+    },
     **{
         f"{rule.__name__}.update": lambda rule=rule: (
             rule(4, 2).update,
-            {"ids": np.array([3, 4]), "labels": np.array([0, 1]), "rng": rng()},
+            dict(ids=np.array([3, 4]), labels=np.array([0, 1]), rng=rng()),
         )
         for rule in (caches.FIFO, caches.Lazy, caches.Reservoir, caches.DRSR)
     },
     "Cache.keep": lambda: (
         caches.FIFO(4, 2).keep,
-        {"ids": np.array([0, 1, 2]), "labels": np.array([0, 1, 1])},
+        dict(ids=np.array([0, 1, 2]), labels=np.array([0, 1, 1])),
     ),
-    "Cache.label_counts": lambda: (held().label_counts, {"n_classes": 3}),
-    "SampleSource": lambda: (
-        sampling.SampleSource,
-        {"labels": np.arange(8) % 2, "rng": rng()},
-    ),
+    "Cache.label_counts": lambda: (held().label_counts, dict(n_classes=3)),
+    "SampleSource": lambda: (sampling.SampleSource, dict(labels=np.arange(8) % 2, rng=rng())),
     "SampleSource.draw": lambda: (
         sampling.SampleSource(np.arange(8) % 2, rng()).draw,
-        {"counts": np.array([2, 1])},
+        dict(counts=np.array([2, 1])),
     ),
     "draw_test_set": lambda: (
         sampling.draw_test_set,
-        {"labels": np.arange(8) % 2, "shares": np.array([0.5, 0.5]), "size": 4, "rng": rng()},
+        dict(labels=np.arange(8) % 2, shares=np.array([0.5, 0.5]), size=4, rng=rng()),
     ),
-    "repeat_clients": lambda: (discrepancy.repeat_clients, {"stream": stream(), "repeats": 3}),
+    "repeat_clients": lambda: (discrepancy.repeat_clients, dict(stream=stream(), repeats=3)),
     "rule_weights": lambda: (
         discrepancy.rule_weights,
-        {"rule": "srsr", "t": 5, "cache_rounds": 3, "theta": 0.5},
+        dict(rule="srsr", t=5, cache_rounds=3, theta=0.5),
     ),
     "exact_path": lambda: (
         discrepancy.exact_path,
-        {"stream": stream(), "rule": "srsr", "rounds": 5, "cache_rounds": 3, "theta": 0.5},
+        dict(stream=stream(), rule="srsr", rounds=5, cache_rounds=3, theta=0.5),
     ),
     "exact_discrepancy of weights": lambda: (
         discrepancy.exact_discrepancy,
-        {"stream": stream(), "weights": np.array([0.5, 0.5])},
+        dict(stream=stream(), weights=np.array([0.5, 0.5])),
     ),
     "correlation_rounds": lambda: (
         discrepancy.correlation_rounds,
-        {"stream": stream(), "window": 10},
+        dict(stream=stream(), window=10),
     ),
     "DiscrepancyConfig": lambda: (
         discrepancy.DiscrepancyConfig,
-        {"rule": "drsr", "seed": 0, "n_clients": 4, "temperature": 0.2},
+        dict(
+            rule="drsr",
+            seed=0,
+            n_clients=4,
+            temperature=0.2,
+            theta=0.5,
+            rounds=5,
+            repeats=2,
+            part=0,
+        ),
     ),
     "srsr_discrepancy": lambda: (
         bounds.srsr_discrepancy,
-        {
-            "t": np.array([2, 5]),
-            "cache_rounds": 3.0,
-            "theta": 0.5,
-            "corr_rounds": 1.0,
-            "delta2": 0.1,
-            "share": 0.5,
-            "start": 0.0,
-        },
+        dict(
+            t=np.array([2, 5]),
+            cache_rounds=3.0,
+            theta=0.5,
+            corr_rounds=1.0,
+            delta2=0.1,
+            share=0.5,
+            start=0.0,
+        ),
     ),
     "srsr_discrepancy_limit": lambda: (
         bounds.srsr_discrepancy_limit,
-        {"cache_rounds": 3.0, "theta": 0.5, "corr_rounds": 1.0, "delta2": 0.1},
+        dict(cache_rounds=3.0, theta=0.5, corr_rounds=1.0, delta2=0.1),
     ),
     "drsr_discrepancy": lambda: (
         bounds.drsr_discrepancy,
-        {"t": np.array([2, 5]), "corr_rounds": 1.0, "delta2": 0.1},
+        dict(t=np.array([2, 5]), corr_rounds=1.0, delta2=0.1),
     ),
     "sfl lemma1": lambda: (
         bounds.lemma1,
-        {"n_classes": 3, "lambda2": 0.1, "sigma_m2": 1.0, "max_share": 0.5},
+        dict(n_classes=3, lambda2=0.1, sigma_m2=1.0, max_share=0.5),
     ),
-    "corollary2": lambda: (bounds.corollary2, {"rounds": 9, "local_steps": 2, "n_clients": 4}),
+    "corollary2": lambda: (bounds.corollary2, dict(rounds=9, local_steps=2, n_clients=4)),
     "cache_paths": lambda: (
         lambda **brought: cache_paths.run(
             config.SFLConfig(train=False, rounds=2, n_clients=2, capacity=4, batch_size=2),
             **brought,
         ),
-        {"cache": caches.FIFO},
+        dict(cache=caches.FIFO),
     ),
+    "LabelStream from a start": lambda: (
+        lambda start: streams.LabelStream(
+            np.full((2, 2, 2), 0.5), np.full((2, 2, 2), 0.5), start=start
+        ),
+        dict(start=np.array([0, 1])),
+    ),
+    "Full.update": lambda: (
+        caches.Full(4, np.full(2, 0.5)).update,
+        dict(ids=np.array([3, 4]), labels=np.array([0, 1]), rng=rng()),
+    ),
+    "run of shares": lambda: (
+        lambda **own: training.run(bare, **own),
+        dict(stream=np.full((4, 3, 5), 0.2), start="append", stop_after=2),
+    ),
+    "run of counts": lambda: (
+        lambda **own: training.run(bare, **own),
+        dict(stream=np.full((4, 3, 5), 2)),
+    ),
+}
+
+BEYOND = {
+    **{rule: dict(batch_size=(7,)) for rule in ("FIFO", "Lazy", "Reservoir", "DRSR", "SRSR")},
+    "SFLConfig": dict(batch_size=(21,), classes_per_client=(6,)),
+    "kl_markov_stream": dict(classes_per_client=(5,), batch_size=(1,)),
+    "moving_average_stream": dict(corr_rounds=(11,), swing=(0.6,)),
+    "exact_discrepancy": dict(t=(2,), rule=("srsr",)),
+    "rule_weights": dict(rule=("drsr",)),
+    "Cache.label_counts": dict(n_classes=(1,)),
+    "LabelStream": dict(transition=(np.stack([np.eye(2)] * 2),)),
+    "run of shares": dict(stream=(np.full((4, 3, 5), 7.0), np.zeros((4, 3, 5))), stop_after=(5,)),
+    "run of counts": dict(stream=(np.full((4, 3, 5), 3),)),
 }
