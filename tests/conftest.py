@@ -14,6 +14,7 @@ import hypothesis
 import pytest
 
 from companion.app import fingerprints
+from sflkit.runs import origin
 from tests.helpers import ROOT, write_notebook
 
 # The pages with generated blocks, and the names of these.
@@ -39,6 +40,12 @@ def pytest_configure(config):
         config.sflkit_scratch = tempfile.mkdtemp(prefix="sflkit-test-")
         os.environ["SFLKIT_CACHE"] = f"{config.sflkit_scratch}/results"
         os.environ.setdefault("SFLKIT_FIGURES", f"{config.sflkit_scratch}/figures")
+
+
+@pytest.fixture(autouse=True)
+def _unedited(monkeypatch):
+    """Take the library for what is committed, whatever is being edited while the tests run."""
+    monkeypatch.setattr(origin, "edits", lambda run, commit="HEAD": iter(()))
 
 
 def pytest_collection_modifyitems(config, items):

@@ -73,13 +73,11 @@ class Complete(os.PathLike):
         if not lost:
             _say_edits(edited, "what is shown was published, and computed without the change")
             return found
-        said = [f"  {key}: {why or 'missing'}" for key, why in lost.items()]
-        rest = [f"  and {len(said) - _SAID} more"] if len(said) > _SAID else []
+        said = _first([f"  {key}: {why or 'missing'}" for key, why in lost.items()])
         raise MissingResult(
-            f"{self.folder} lacks {len(said)} of the published results behind this notebook:\n"
-            + "\n".join([*said[:_SAID], *rest])
-            + f"\n`git checkout -- {self.folder}` brings back what was published, `{self.maker}` "
-            "computes it"
+            f"{self.folder} lacks {len(lost)} of the published results behind this notebook:\n"
+            f"{said}\n`git checkout -- {self.folder}` brings back what was published, "
+            f"`{self.maker}` computes it"
         )
 
 
@@ -253,14 +251,18 @@ def _say_damage(damaged: dict[tuple[str, Path], OnDisk], found: Collection[str])
         if not is_running(key, folder)  # half-written just now
     ]
     if said:
-        rest = f"\n... and {len(said) - _SAID} more" if len(said) > _SAID else ""
         warnings.warn(
             "damaged results, which are not used (`git checkout` brings back what was published):\n"
-            + "\n".join(said[:_SAID])
-            + rest,
+            + _first(said),
             DamagedResult,
             stacklevel=4,
         )
+
+
+def _first(lines: Sequence[str]) -> str:
+    """Return a few lines, and how many there are more."""
+    more = [f"  and {len(lines) - _SAID} more"] if len(lines) > _SAID else []
+    return "\n".join([*lines[:_SAID], *more])
 
 
 def _say_edits(names: Iterable[str], what: str) -> None:

@@ -245,10 +245,13 @@ def test_a_killed_worker_is_said_in_a_sentence(probe, tmp_path):
     (tmp_path / "hold").touch()
 
     def kill():
-        wait_for(lambda: (tmp_path / "log").exists() and 3 in lines(tmp_path, "start"))
-        for child in psutil.Process().children(recursive=True):
-            if "LokyProcess" in " ".join(child.cmdline()):
-                child.kill()
+        try:
+            wait_for(lambda: (tmp_path / "log").exists() and 3 in lines(tmp_path, "start"), 120.0)
+            for child in psutil.Process().children(recursive=True):
+                if "LokyProcess" in " ".join(child.cmdline()):
+                    child.kill()
+        finally:
+            (tmp_path / "hold").unlink()
 
     killer = threading.Thread(target=kill)
     killer.start()
@@ -259,7 +262,6 @@ def test_a_killed_worker_is_said_in_a_sentence(probe, tmp_path):
     ):
         sweep.run_many(probe.run, wanted, store=tmp_path / "store", jobs=2)
     killer.join()
-    (tmp_path / "hold").unlink()
     assert sweep.run_many(probe.run, wanted, store=tmp_path / "store").attrs["computed"] == 2
 
 
