@@ -112,8 +112,13 @@ CALLS = {
     ),
 }
 
+two = np.array([0.5, 0.5])
 BEYOND = {
-    "psi": dict(p=(np.array([0.5, 0.6, 0.1]),), historical=(mask & False, mask | True)),
+    "client_effective_samples": dict(p=(two,)),
+    "gradient_noise": dict(p=(two,)),
+    "weighted_discrepancy": dict(p=(two,), target=(two,)),
+    "discrepancy_bound": dict(p=(two,), target=(two,)),
+    "psi": dict(p=(np.array([0.5, 0.6, 0.1]), two), historical=(mask & False, mask | True)),
     "minimize_psi": dict(
         n=(np.array([1e-320, 1e300, 1.0]),), historical=(mask & False, mask | True)
     ),
@@ -124,7 +129,7 @@ BEYOND = {
     "parse_arm": dict(
         arm=("p_hist", "p_hist=", "p_hist=x", "p_hist=nan", "p_hist=-0.1", "fresh=1")
     ),
-    "sample_weights": dict(memory=(np.array([1.0, 1.5, 1.0]),)),
+    "sample_weights": dict(p=(two,), memory=(np.array([1.0, 1.5, 1.0]),)),
     "DataStreamsConfig": dict(
         arms=(("ours", "p_hist=1.5"), ("ours",)),
         rates=((0.1,),),
