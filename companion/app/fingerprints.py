@@ -26,6 +26,8 @@ from typing import Any
 from sflkit import paths
 from sflkit.runs import origin
 
+_LIBRARY = os.path.dirname(os.path.abspath(paths.__file__)) + os.sep
+
 ALL_VERDICTS = "90"  # the notebook that shows what the others have found
 _TABLES = ("verdicts.csv", "parts.csv", "index.csv")
 _PACKAGES = ("sflkit", "companion")
@@ -83,7 +85,7 @@ def keep(file: Path, began: float, seconds: float) -> None:
         return
     listed.unlink(missing_ok=True)
     sources = {name for name in read if _counts(Path(name), file)}
-    inside = {Path(name) for name in sources if f"{os.sep}sflkit{os.sep}" in name}
+    inside = {Path(name) for name in sources if name.startswith(_LIBRARY) and name.endswith(".py")}
     sources |= set(map(str, origin.imported(inside)))
     if any(os.stat(name).st_mtime >= began for name in sources):
         return

@@ -18,8 +18,11 @@ _PLACES = ("figures", "tables", "statements")
 
 
 def index() -> str:
-    """Return a table paper x kind whose numbers lead to the notebooks."""
-    books = gate.by_artefact()
+    """Return a table paper x kind whose numbers lead to the notebooks.
+
+    A table stands further down in its notebook, so that a square beside it leads to its picture.
+    """
+    books, figures = gate.by_artefact(), gate.root() / "figures"
     lines = [f"| | {' | '.join(_PLACES)} |", "|---|---|---|---|"]
     for paper, rows in by_paper(tables.all_verdicts()).items():
         cells: dict[str, list[str]] = {name: [] for name in _PLACES}
@@ -28,6 +31,8 @@ def index() -> str:
             if ", " not in number and kind in (*_COLUMNS, *_STATEMENTS):
                 shown = number if kind in _COLUMNS else short_name(artefact)
                 link = f"[{shown}]({books[artefact].path.name})"
+                if kind == "Table" and (figures / f"{artefact}.png").is_file():
+                    link += f" [▣](../figures/{artefact}.png)"
                 cells[_COLUMNS.get(kind, "statements")].append(link)
         lines.append(f"| **{PAPERS[paper]}** | {' | '.join(map(' '.join, cells.values()))} |")
     return "\n".join(lines)

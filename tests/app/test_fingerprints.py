@@ -20,10 +20,13 @@ def sflkit(*arguments):
 
 @pytest.fixture
 def drawn(clone):
-    """A clone whose notebook 10 was drawn; it reads a module of sflkit and a file of data."""
-    (clone / "data").mkdir()
-    (clone / "data" / "numbers.txt").write_text("7")
-    read = "from sflkit import rounding\nprint(open('../data/numbers.txt').read())\n"
+    """A clone whose notebook 10 was drawn; it reads a module of sflkit and a file of data.
+
+    The data lie below a folder called sflkit, as they do in a clone of that name.
+    """
+    (clone / "data" / "sflkit").mkdir(parents=True)
+    (clone / "data" / "sflkit" / "numbers").write_bytes(b"\xfd7")
+    read = "from sflkit import rounding\nprint(open('../data/sflkit/numbers', 'rb').read())\n"
     book = write_notebook(
         clone / "notebooks" / "10_first.ipynb", run=read + DRAW, artefacts=["sfl-fig2"]
     )
@@ -37,7 +40,7 @@ def test_only_what_changed_is_executed_again(clone, drawn, monkeypatch):
     files = {
         "a module": clone / "sflkit" / "rounding.py",
         "a module that is not its own": clone / "sflkit" / "fats" / "enumeration.py",
-        "data": clone / "data" / "numbers.txt",
+        "data": clone / "data" / "sflkit" / "numbers",
         "its own source or outputs": drawn,
         "a picture": clone / "figures" / "sfl-fig2.png",
         "a passport": clone / "figures" / "sfl-fig2.json",
