@@ -78,7 +78,7 @@ lab: $(READY)
 site: $(READY)
 	@exec $(PY) -m docs.site --jobs "$(JOBS)"
 
-# From committed outputs, as `make site`; reveal.js and MathJax come from installed packages, so that decks open offline.
+# From committed outputs, as `make site`; reveal.js comes from an installed package, so that decks open offline.
 slides: $(READY)
 	@exec $(PY) -m docs.slides
 

@@ -210,7 +210,7 @@ def _execute(
 
     # It warns of parameters that its own inspection overlooks.
     logging.getLogger("papermill").setLevel(logging.ERROR)
-    part = done.with_suffix(".part.ipynb")  # a killed run's is overwritten by the next
+    part = done.with_suffix(f".part{os.getpid()}.ipynb")
     done.parent.mkdir(parents=True, exist_ok=True)
     try:
         with watched(book.name, limit) as options:

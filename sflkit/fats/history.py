@@ -154,12 +154,15 @@ class History:
         kept = np.ones(self.samples_per_client.sum(), dtype=bool)
         for client, sample in self.forgotten:
             kept[self._own(client) if sample is None else self.offsets[client] + sample] = False
+        kept.setflags(write=False)
         return kept
 
     @functools.cached_property
     def offsets(self) -> np.ndarray:
         """Where each client's samples begin in such arrays, (n_clients,)."""
-        return np.cumsum(self.samples_per_client) - self.samples_per_client
+        offsets = np.cumsum(self.samples_per_client) - self.samples_per_client
+        offsets.setflags(write=False)
+        return offsets
 
     def _own(self, client: int) -> slice:
         return slice(at := self.offsets[client], at + self.samples_per_client[client])

@@ -107,13 +107,22 @@ class Task:
         self.n_params = sum(self.sizes)
         self.convolutional = any(isinstance(m, _ConvNd) for m in model.modules())
         self.recurrent = any(isinstance(m, nn.RNNBase) for m in model.modules())
+        self._begin()
+
+    def _begin(self) -> None:
+        """Make what belongs to one process, and is neither copied nor pickled."""
         self._idle: dict[str, deque[Replica]] = {}  # by kind of device
         self._forwards: dict[tuple, Forward] = {}  # by a sample's shape and type
         self._stackable: dict[tuple, bool] = {}  # likewise
         self.programs = Programs()
 
-    def __reduce__(self) -> tuple:
-        return Task, (self._template, self.loss, self.dtype)
+    def __getstate__(self) -> dict[str, Any]:
+        kept = ("_idle", "_forwards", "_stackable", "programs")
+        return {name: value for name, value in self.__dict__.items() if name not in kept}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._begin()
 
     def init(self, seed: int) -> Tensor:
         """Return fresh parameters (P,) on the CPU, by every module's `reset_parameters()`.

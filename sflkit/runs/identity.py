@@ -24,6 +24,7 @@ from __future__ import annotations
 import copyreg
 import dataclasses
 import dis
+import enum
 import functools
 import hashlib
 import inspect
@@ -235,6 +236,8 @@ class _Writer:
 
     def text(self, value: Any) -> Any:
         """Return what tells a value from others, or raise _Unseen."""
+        if isinstance(value, enum.Enum):
+            return ["member", self.once(type(value)), value.name, self.text(value.value)]
         if isinstance(value, _PLAIN):
             return f"{type(value).__name__} {value!r}"
         if _package(type(value)) == "torch" and callable(getattr(value, "detach", None)):
@@ -308,6 +311,9 @@ _BEHIND = {
     staticmethod: ("__func__",),
     classmethod: ("__func__",),
     functools.cached_property: ("func",),
+    functools.partial: ("func", "args", "keywords"),
+    functools.partialmethod: ("func", "args", "keywords"),
+    types.MethodType: ("__func__", "__self__"),
 }
 
 

@@ -4,8 +4,8 @@ code of this library as it stands in the clone.
 A result of one's own says what code made it: its commit, and the files behind its run that differed
 from that commit (`edits`). It counts only while these files say the same (`is_of_this_code`);
 comments, docstrings and layout do not matter. The files behind a run are those that its module
-imports, and what they import in turn, as far as they lie in this clone. What is published counts by
-its `RESULT_VERSION` alone, see CONTRIBUTING.
+imports by name, and what they import in turn, as far as they are modules of this clone. What is
+published counts by its `RESULT_VERSION` alone, see CONTRIBUTING.
 """
 
 from __future__ import annotations
@@ -87,24 +87,32 @@ def edits(run: Callable, commit: str = "HEAD") -> Iterator[tuple[str, str]]:
         Its name in the clone, and a digest of its code as it is now, or `UNKNOWN`.
     """
     root = paths.clone_root(_ROOT)
-    said = root == _ROOT and _ask(root, "diff", "--name-only", "--relative", commit, "--", *_OURS)
-    if not said:
+    if root != _ROOT:
         return
+    said = _ask(root, "diff", "--name-only", "--relative", commit, "--", *_OURS)
+    if said is None:
+        return
+    new = _ask(root, "ls-files", "--others", "--exclude-standard", "--", *_OURS) or ""
     behind = _behind(run)
-    for name in said.splitlines():
+    late = {file.relative_to(_ROOT).as_posix() for file in behind if _is_late(file)}
+    for name in dict.fromkeys([*said.splitlines(), *new.splitlines(), *sorted(late)]):
         file = _ROOT / name
         if file.suffix != ".py" or (behind and file not in behind):
             continue
         now = _code(file.read_text(encoding="utf-8") if file.is_file() else "")
-        if now != _code(_ask(root, "show", f"{commit}:./{name}") or ""):
-            late = file.is_file() and file.stat().st_mtime > sflkit.STARTED
-            yield name, UNKNOWN if late else now
+        if name in late or now != _code(_ask(root, "show", f"{commit}:./{name}") or ""):
+            yield name, UNKNOWN if _is_late(file) else now
+
+
+def _is_late(file: Path) -> bool:
+    """Return whether a file was written since this process began, which may have loaded either."""
+    return file.is_file() and file.stat().st_mtime > sflkit.STARTED
 
 
 def is_of_this_code(run: Callable, record: Mapping[str, Any]) -> bool:
     """Return whether the code behind a run is that which made a result, by the result's record.
 
-    So it is where the record's commit is unknown here.
+    So it is where the record's commit is unknown here and nothing had been edited.
     """
     said, same = record.get("edited", {}), 0
     for name, digest in edits(run, record["commit"].removesuffix("+")):
@@ -133,7 +141,11 @@ def imported(files: Iterable[Path]) -> set[Path]:
 def _imports(file: Path) -> frozenset[Path]:
     """Return the modules of this clone that a file imports, at its top or later."""
     modules, members = set(), set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    try:
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+    except (SyntaxError, ValueError):  # it is being written, or no module
+        return frozenset()
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

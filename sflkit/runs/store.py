@@ -202,7 +202,7 @@ def write_result(
         "machine": platform.machine(),
         "threads": threads,
         "versions": origin.versions(),
-        "commit": origin.commit(),
+        "commit": head.get("commit") or origin.commit(),
         "seconds": round(seconds, 3),
     }
     record = plain(record)

@@ -31,7 +31,7 @@ from sflkit import checks, machine, paths
 from sflkit.runs import origin
 from sflkit.runs.identity import own_code
 from sflkit.runs.keys import canonical, config_dict, describe, experiment_name
-from sflkit.runs.store import OnDisk, discard, is_running, look, parse
+from sflkit.runs.store import OnDisk, is_running, look, parse
 from sflkit.runs.workers import Task, checked_jobs, compute
 
 _SAID = 5  # damaged results that a warning names
@@ -179,8 +179,8 @@ def run_many(
         folders = filter(None, [published] if single else published)
         found = _results(run, items, [*map(Path, folders)], store, edited)
     missing = {key: item for key, item in items.items() if key not in found}
-    for _, head in missing.values() if edited else ():
-        head["edited"] = edited
+    for _, head in missing.values():  # of the code that is loaded, whatever is committed meanwhile
+        head |= {"commit": origin.commit()} | ({"edited": edited} if edited else {})
     computed = 0
     if missing:
         task = Task(run, given, store, machine.cores(), os.getpid())
@@ -227,8 +227,6 @@ def _results(
     old = set() if store == paths.published() else _of_other_code(run, own)
     if old:
         _say_edits(edited or ["the code of sflkit"], f"{len(old)} results are computed anew")
-    for key in old:
-        discard(key, store)
     return found | {key: there for key, there in own.items() if key not in old}
 
 

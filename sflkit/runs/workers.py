@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 import joblib
 
 from sflkit import checks, machine, paths
+from sflkit.runs import origin
 from sflkit.runs.identity import code_of_config, own_code
-from sflkit.runs.store import is_complete, run_lock, write_result
+from sflkit.runs.store import look, run_lock, write_result
 
 _LOST = (
     "a worker process ended before this run did (killed, or out of memory?); the same call "
@@ -76,6 +77,12 @@ class Task(NamedTuple):
     threads: int
     sweep_pid: int
 
+    def is_there(self, key: str) -> bool:
+        """Return whether the store holds a complete result that the code in use here made."""
+        there = look(key, self.store)
+        of_any_code = self.store == paths.published()
+        return there.complete and (of_any_code or origin.is_of_this_code(self.run, there.record))
+
 
 # A config and what `describe` says of it.
 Item = tuple[Any, dict]
@@ -94,7 +101,7 @@ def execute(task: Task, item: Item, wait: bool) -> Attempt:
     lock = run_lock(key, task.store, wait=wait)
     try:
         lock.acquire()
-        if is_complete(key, task.store):
+        if task.is_there(key):
             return Attempt(key, "found")
         paths.check_writable(task.store)  # before a run takes hours for a result that finds no room
         if os.getpid() != task.sweep_pid:
@@ -179,9 +186,7 @@ def compute(
                     bar.update()
             except _lost_workers() as error:
                 failures |= {
-                    key: _LOST
-                    for key in missing
-                    if key not in failures and not is_complete(key, task.store)
+                    key: _LOST for key in missing if key not in failures and not task.is_there(key)
                 }
                 raise _failed(missing, failures) from error
             if not busy:

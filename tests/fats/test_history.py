@@ -42,7 +42,15 @@ def test_first_use_by_hand():
 def test_histories_cannot_be_written_to():
     h = draw_history(**sizes(2, 2, 2), rng=np.random.default_rng(0))
     after = forget_client(h, 0, np.random.default_rng(0)).history
-    for values in (h.clients, h.batches, h.samples_per_client, after.clients, after.batches):
+    for values in (
+        h.clients,
+        h.batches,
+        h.samples_per_client,
+        after.clients,
+        after.batches,
+        h.kept,
+        h.offsets,
+    ):
         with pytest.raises(ValueError, match="read-only"):
             values[0] = 0
     with pytest.raises(AttributeError, match="forgotten"):

@@ -1,5 +1,6 @@
 """What a task refuses, draws, builds and keeps."""
 
+import copy
 import pickle
 import threading
 
@@ -70,6 +71,19 @@ def test_task_survives_pickling():
     task, w, batches = make("mlp", [[4], [5]])
     want = local_sgd(task, w, batches, 0.1)
     assert torch.equal(local_sgd(pickle.loads(pickle.dumps(task)), w, batches, 0.1), want)
+
+
+class Halved(Task):
+    def mean_loss(self, output, y, w=None):
+        return super().mean_loss(output, y, w) / 2
+
+
+def test_a_task_of_ones_own_is_copied_and_pickled_as_what_it_is():
+    task = Halved(models.create(**CASES["linear"]))
+    task.said = "mine"
+    for again in (copy.deepcopy(task), pickle.loads(pickle.dumps(task))):
+        assert type(again) is Halved and again.said == "mine"
+        assert torch.equal(again.init(0), task.init(0))
 
 
 class Bare(nn.Module):

@@ -217,6 +217,38 @@ def test_lambdas_partials_and_options_of_a_row_are_in_the_key(key):
     assert key("a network", again) in found
 
 
+class Gain:
+    def __init__(self, by):
+        self.by = by
+
+    def scaled(self, x):
+        return self.by * x
+
+    @functools.wraps(helper := lambda x: x)
+    def wrapped(self, x):
+        return self.by * x
+
+
+def test_parameters_of_what_is_wrapped_are_in_the_key(key):
+    """A bound method has its object, a partial its arguments, whatever they wrap."""
+
+    def base(gain, x):
+        return gain * x
+
+    def named(gain):
+        return functools.update_wrapper(functools.partial(base, gain), base)
+
+    kinds = [lambda by: Gain(by).scaled, lambda by: Gain(by).wrapped, named]
+    kinds += [lambda by: functools.lru_cache(Gain(by).wrapped)]
+    for kind in kinds:
+        one, same, other = (key("a network", _held(kind(by))) for by in (1, 1, 2))
+        assert one == same != other
+
+
+def _held(value):
+    return lambda shape, n: value
+
+
 def test_a_row_whose_code_cannot_be_told_apart_is_refused(key):
     holds = open(os.devnull)
     with holds, pytest.raises(ValueError, match=r"config.rule='mine'.* holds .*TextIOWrapper"):

@@ -82,7 +82,7 @@ def test_published_results_were_computed_from_commits():
 # --- the code of this library ---------------------------------------------------------------------
 
 STUDY = """
-import sys, warnings
+import subprocess, sys, warnings
 from pathlib import Path
 from sflkit.runs import Complete, run_many
 from sflkit.sfl import cache_paths
@@ -91,6 +91,15 @@ config = SFLConfig(train=False, rounds=4, n_clients=2, capacity=4, batch_size=2)
 for word in sys.argv[1:]:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
+        if word == "new":
+            Path("sflkit/sfl/mine.py").write_text("LATER = 1\\n")
+            file = Path("sflkit/sfl/caches.py")
+            file.write_text(file.read_text() + "\\nfrom sflkit.sfl import mine\\n")
+            continue
+        if word == "commit":
+            name = ["-c", "user.name=t", "-c", "user.email=t@t"]
+            subprocess.run(["git", *name, "commit", "-a", "-q", "-m", "edited"], check=True)
+            continue
         if word == "edit":
             file = Path("sflkit/sfl/caches.py")
             file.write_text(file.read_text() + "\\nLATER = 1\\n")
@@ -164,6 +173,22 @@ def test_what_is_published_is_not_taken_for_edited_code_but_shown_with_a_word(st
     assert ask("published", "complete") == ["published 0", "complete 0"]
     edit(folder / "sflkit/sfl/caches.py", "\nNEW = 1")
     assert ask("complete", "published") == ["complete 0 EditedCode", "published 1 EditedCode"]
+
+
+def test_a_new_module_counts_before_git_knows_it(study):
+    folder, ask, git = study
+    ask("new")
+    git("commit", "-a", "-q", "-m", "the import alone")
+    assert ask("store", "store") == ["store 1", "store 0"]
+    mine = folder / "sflkit/sfl/mine.py"
+    mine.write_text("LATER = 2\n")
+    assert ask("store", "store") == ["store 1 EditedCode", "store 0"]
+
+
+def test_what_was_loaded_before_a_commit_is_not_filed_as_its(study):
+    _, ask, _ = study
+    assert ask("store", "edit", "commit", "store") == ["store 1", "store 1 EditedCode"]
+    assert ask("store", "store") == ["store 1 EditedCode", "store 0"]
 
 
 def test_a_file_that_was_written_after_the_process_began_is_not_believed(study):
