@@ -459,7 +459,7 @@ def test_an_unreadable_result_is_a_failure_and_frees_its_lock(probe, tmp_path, m
 
     configs = [probe.Config(str(tmp_path), 1)]
     with monkeypatch.context() as patch:
-        patch.setattr(workers, "is_complete", deny)
+        patch.setattr(workers, "look", deny)
         with pytest.raises(workers.SweepError, match="no access"):
             sweep.run_many(probe.run, configs, store=tmp_path / "store")
     assert sweep.run_many(probe.run, configs, store=tmp_path / "store").attrs["computed"] == 1
