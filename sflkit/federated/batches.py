@@ -240,12 +240,6 @@ def _normalised(weights: Tensor) -> Tensor:
     return weights / torch.where(total > 0, total, 1)
 
 
-def convert(task: Task, batches: Sequence, device: torch.device) -> list[list[Batch]]:
-    """Check the clients' data and return them as batches on `device`; see `read`."""
-    distinct, used = read(task, batches, device)
-    return [[distinct[i] for i in client] for client in used]
-
-
 def read(
     task: Task, batches: Sequence, device: torch.device
 ) -> tuple[list[Batch], list[list[int]]]:

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from sflkit import models
 from sflkit.federated import Task, evaluate, local, local_sgd
-from sflkit.federated.batches import Lists, convert
+from sflkit.federated.batches import Lists, read
 from tests.federated.federated_cases import CASES, ROWS, lists_of, make, reference, table
 
 
@@ -282,8 +282,8 @@ def test_bad_input(form, change, message):
 def test_kinds_of_batches_are_each_compared_with_the_model():
     # the second batch has float64 inputs, int32 labels; the third targets of another shape
     task, w, [[(x, y)]] = make("linear", [[4]])
-    first, second = convert(task, [[(x, y), (x.double(), y.int())]], torch.device("cpu"))[0]
+    first, second = read(task, [[(x, y), (x.double(), y.int())]], torch.device("cpu"))[0]
     assert first.kind == second.kind and second.y.dtype == torch.int64
     assert torch.equal(first.x, second.x)
     with pytest.raises(ValueError, match=r"client 0, step 1: y has shape .* \(4, 3\) need \(4,\)"):
-        convert(task, [[(x, y), (x, y[:, None])]], torch.device("cpu"))
+        read(task, [[(x, y), (x, y[:, None])]], torch.device("cpu"))
