@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from companion.app import gate, kernels, refresh, runner
-from companion.judging import seals
+from companion.judging import recorded
 from sflkit import paths
 
 app = typer.Typer()
@@ -46,7 +46,7 @@ def _exits() -> Iterator[None]:
     except gate.GateError as error:
         typer.echo(f"sflkit: {error}", err=True)
         raise typer.Exit(2) from None
-    except (kernels.NotebookFailed, paths.CannotWrite, seals.DamagedTable) as error:
+    except (kernels.NotebookFailed, paths.CannotWrite, recorded.DamagedTable) as error:
         typer.echo(f"sflkit: {error}", err=True)
         raise typer.Exit(1) from None
 
@@ -112,21 +112,11 @@ def figures(
         if pdf:
             os.environ["SFLKIT_PDF"] = "1"
         books, folder = gate.select(only), paths.figures()
-        mine = {book.name for book in books} | {name for book in books for name in book.artefacts}
-        damaged = seals.damages(folder)
-        if only:
-            damaged = [found for found in damaged if mine & {found.notebook, found.artefact}]
-        for damage in damaged:
-            typer.echo(f"{damage}; drawn anew")
-        seals.mend(folder, damaged)
         force = force or pdf
         done = refresh.refresh_all(books, jobs, echo=typer.echo, solutions=False, force=force)
-        damaged = seals.damages(folder)
-        for damage in damaged:
-            typer.echo(f"sflkit: {damage}; `make figures` draws all anew", err=True)
-        if not damaged:  # what README and VERDICTS.md say must not hang on it
-            readme.refresh_readme()
-            typer.echo(check.in_short(check.damages()))
+        readme.refresh_readme()
+        damaged = check.damages()
+        typer.echo(check.in_short(damaged))
     typer.echo(f"{len(books)} notebooks in {time.time() - began:.0f} s; figures in {folder}")
     if damaged or not done:
         raise typer.Exit(1)
