@@ -166,14 +166,14 @@ def missing_runs(
 
 @app.command("status")
 def published_status(only: Only = "") -> None:
-    """Say which published runs are done and missing, and how long they will take.
+    """Say which published runs are done and missing, and how long these may take.
 
     Exit code 1 where what is published is damaged, see `sflkit check`.
     """
     from companion.app import check, paper
 
     with _exits():
-        text, works = paper.status(gate.select(only), everything=not only.strip())
+        text, works = paper.status(gate.select(only))
         typer.echo(text)
         damaged = check.damages()
         typer.echo(check.in_short(damaged))

@@ -170,7 +170,7 @@ def test_status_asks_for_no_data_and_no_network(monkeypatch, tmp_path):
     asked.clear()
     done = CliRunner().invoke(cli.app, ["status"])
     assert asked == [] and "failed" not in done.output, done.output
-    assert "\ntotal" in done.output and not (tmp_path / "data").exists()
+    assert "\ntotal: " in done.output and not (tmp_path / "data").exists()
 
 
 def test_a_check_that_cannot_be_made_is_damage_and_no_traceback(clone, monkeypatch):
