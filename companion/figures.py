@@ -75,7 +75,7 @@ EMBEDDED_WIDTH, LEAST_WIDTH = 960, 900  # pixels of a figure in a notebook
 _MARGIN = 8  # pixels around an embedded figure
 PDF = "SFLKIT_PDF"  # 1 has every figure drawn as a pdf as well
 LARGEST_CSV = 1_000_000  # characters
-OTHERS = ("overview", "bench", "parameters", "verdicts", "parts")  # files of no artefact
+OTHERS = ("overview", "parameters", "verdicts", "parts")  # files of no artefact
 _saved: WeakKeyDictionary[Figure, bytes] = WeakKeyDictionary()  # the png of each saved figure
 Drawn = pd.DataFrame | ArrayLike | Mapping[str, pd.DataFrame | ArrayLike]
 

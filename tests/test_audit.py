@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 
 import numpy as np
 import pandas as pd
@@ -256,14 +255,6 @@ def test_only_networks_with_hidden_layers_may_drift(published):
     )
     equal = finding._replace(key="equal", state="equal")
     assert "trained numbers of 1 within 0.005; 1 drifting apart" in audit.line([finding, equal], [])
-
-
-def test_a_check_in_a_process_of_its_own_leaves_the_environment(published, monkeypatch):
-    for name, value in audit.INSTRUCTIONS.items():
-        monkeypatch.setenv(name, value)
-    finding = audit.check_anew(published["sfl-label-only"][0], 2)
-    assert finding.state == "equal"
-    assert all(os.environ[name] == value for name, value in audit.INSTRUCTIONS.items())
 
 
 def test_a_data_set_that_is_not_at_hand_or_another_copy_is_not_audited(

@@ -9,15 +9,14 @@
 | figures/parameters.json | the notebooks' parameters cells |
 | VERDICTS.md, tables of README and guides | what the templates make of the verdicts |
 
-Digests tell damage and slips. What only git knows, such as a changed sentence of a guide or another
-output of a notebook, is no damage: `differing` names the tracked files that differ from HEAD.
+Digests tell damage and slips. Of a changed sentence in a guide or another output of a notebook only
+git knows.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -31,8 +30,6 @@ from companion.judging.rules import Judged
 from sflkit import paths
 from sflkit.runs import archive, store, sums
 
-# What is looked at; git says of the same files whether they differ from HEAD.
-TRACKED = ("data", "figures", "notebooks", "docs", "README.md", "VERDICTS.md")
 _BACK = "`git checkout -- {}` brings it back"
 _WHOLE = (  # as after a kill between an archive and its digests
     "its runs are whole, so where they were published since: cd data/results && sha256sum *.xz "
@@ -85,24 +82,6 @@ def in_short(found: list[Damage]) -> str:
         return "what is published is whole"
     files = len({damage.file for damage in found})
     return f"{files} published file{'s are' if files > 1 else ' is'} damaged: `sflkit check`"
-
-
-def differing() -> list[str]:
-    """Return the tracked files, of those that are looked at, which differ from git's HEAD.
-
-    There are none where git cannot be asked.
-    """
-    root = gate.root()
-    command = ["git", "--no-optional-locks", "-C", str(root)]
-    options = {"capture_output": True, "text": True, "timeout": 60, "check": True}
-    try:
-        top = subprocess.run([*command, "rev-parse", "--show-toplevel"], **options).stdout.strip()
-        if Path(top).resolve() != root.resolve():  # a copy without history inside another clone
-            return []
-        names = ["diff", "-z", "--name-only", "HEAD", "--", *TRACKED]
-        return subprocess.run([*command, *names], **options).stdout.split("\0")[:-1]
-    except (OSError, subprocess.SubprocessError):
-        return []
 
 
 # --- numbers --------------------------------------------------------------------------------------
@@ -229,24 +208,12 @@ def _differs(claim: Claim, row: Mapping[str, str], parts: list[Mapping[str, str]
 
 def parameters(root: Path) -> Iterator[Damage]:
     """Compare figures/parameters.json with the notebooks' parameters cells."""
-    file, cells = root / "figures" / "parameters.json", {}
-    for book in gate.notebooks():
-        try:
-            cells |= story.of_cells([book])
-        except gate.GateError as error:
-            yield Damage(book.path, str(error), _BACK)
-    try:
-        content = paths.read(file)
-    except OSError as error:
-        yield Damage(file, f"it cannot be read: {error.strerror}", _BACK)
-        return
-    if content == story.as_text(cells).encode():
-        return
-    lines = {name: story.as_text({name: said})[2:-3].encode() for name, said in cells.items()}
-    other = [name for name, line in lines.items() if line not in content]
-    said = f"the parameters cells say otherwise of {', '.join(other) or 'all notebooks'}"
-    run = f'`make figures ONLY="{" ".join(name[:2] for name in other)}"` publishes what they say'
-    yield Damage(file, said, f"{_BACK}, {run}")
+    known, cells = story.published_parameters(), story.of_cells(gate.notebooks())
+    if other := sorted(name for name in known | cells if known.get(name) != cells.get(name)):
+        said = f"the parameters cells say otherwise of {', '.join(other)}"
+        only = " ".join(name[:2] for name in other)
+        way = f'{_BACK}, `make figures ONLY="{only}"` publishes what they say'
+        yield Damage(root / "figures" / "parameters.json", said, way)
 
 
 def pages(root: Path) -> Iterator[Damage]:

@@ -72,7 +72,6 @@ def run(
     """
     began = time.time()
     with _exits():
-        runner.die_with(os.environ.get(runner.WATCH))
         done = runner.run(gate.find(notebook), profile, tuple(setting or ()), typer.echo)
     typer.echo(f"{done.name.split('.')[0]}: {time.time() - began:.0f} s -> {done}")
     drawn = paths.out() / "figures" if profile else done.parent / "figures"
@@ -107,11 +106,11 @@ def figures(
 
     began = time.time()
     with _exits():
-        runner.die_with(os.environ.get(runner.WATCH))
-        os.environ[runner.WATCH] = runner.this_process()
         if pdf:
             os.environ["SFLKIT_PDF"] = "1"
         books, folder = gate.select(only), paths.figures()
+        for damage in [] if only else recorded.drop_damaged(folder):
+            typer.echo(f"{damage}; filled anew")
         force = force or pdf
         done = refresh.refresh_all(books, jobs, echo=typer.echo, solutions=False, force=force)
         readme.refresh_readme()
@@ -132,7 +131,6 @@ def compute_published(jobs: Jobs = 2, only: Only = "") -> None:
     from sflkit.runs import origin
 
     with _exits():
-        runner.die_with(os.environ.get(runner.WATCH))
         books = gate.select(only)
         runner.cores()  # refuses a wrong number of threads
         if hasattr(os, "nice"):
@@ -194,8 +192,6 @@ def check_published() -> None:
         found = check.damages()
         for damage in found:
             typer.echo(damage)
-        if differing := check.differing():
-            typer.echo(f"other than in git's HEAD: {', '.join(differing)}")
     typer.echo(f"{check.in_short(found)} ({time.time() - began:.1f} s)")
     if found:
         raise typer.Exit(1)
@@ -218,8 +214,7 @@ def audit_runs(
         asked = list(asked.values())
         findings = []
         for run in audit.pick(asked, runs, seed):
-            finding = audit.check(run, rounds)
-            findings.append(audit.check_anew(run, rounds) if finding.state == "drifts" else finding)
+            findings.append(audit.check(run, rounds))
             typer.echo(audit.said(findings[-1]))
     typer.echo(audit.line(findings, asked))
     if any(finding.state == "differs" for finding in findings):

@@ -75,6 +75,21 @@ def put_rows(folder: Path, artefact: str, rows: Mapping[str, Iterable[Mapping]])
         sums.put(folder, texts)
 
 
+def drop_damaged(folder: Path) -> list[str]:
+    """Delete the tables that differ from their digests, as after a kill, and return what was wrong.
+
+    The notebooks whose rows are gone are no longer current, and fill them again.
+    """
+    found = []
+    for name in COLUMNS:
+        try:
+            read_table(folder / name)
+        except DamagedTable as error:
+            found.append(str(error))
+            (folder / name).unlink()
+    return found
+
+
 def natural_key(text: str) -> tuple[Any, ...]:
     """Return a sort key that puts sfl-fig2 before sfl-fig10."""
     return tuple(int(part) if part.isdigit() else part for part in re.split(r"(\d+)", text))

@@ -6,7 +6,6 @@ import contextlib
 import json
 import lzma
 import shutil
-import subprocess
 
 import pytest
 from typer.testing import CliRunner
@@ -127,29 +126,6 @@ def test_a_verdict_that_its_claim_or_answers_do_not_give_is_named(copy, new, cha
         said = f"{what} of {mine} differ from the declared claim"
     with changed(file, table.to_csv(index=False).encode()):
         assert f"figures/verdicts.csv: {said}" in "\n".join(new()).replace("there is ", "")
-
-
-def test_git_says_what_differs_from_head_and_that_is_no_damage(clone, monkeypatch):
-    def git(*words):
-        who = ["-c", "user.name=n", "-c", "user.email=e@x"]
-        subprocess.run(["git", *who, *words], check=True, capture_output=True)
-
-    assert check.differing() == []  # no history
-    git("init", "-q")
-    git("add", ".")
-    git("commit", "-qm", "all")
-    assert check.differing() == []
-    (clone / "docs" / "guides" / "speed.md").write_text("changed")
-    (clone / "notebooks" / "10_first.ipynb").unlink()
-    done = CliRunner().invoke(cli.app, ["check"])
-    assert done.exit_code == 0
-    assert "HEAD: docs/guides/speed.md, notebooks/10_first.ipynb\n" in done.output
-    (clone / "inside" / "notebooks").mkdir(parents=True)
-    shutil.copy(clone / "pyproject.toml", clone / "inside")
-    monkeypatch.chdir(
-        clone / "inside"
-    )  # a copy without history is not told what the outer clone lacks
-    assert check.differing() == []
 
 
 def test_status_asks_for_no_data_and_no_network(monkeypatch, tmp_path):

@@ -58,6 +58,8 @@ def test_a_table_edited_by_hand_is_named_and_not_read(folder, table, old, new):
     (folder / table).write_text(text.replace(old, new))
     with pytest.raises(recorded.DamagedTable, match=r"differs from its digest .*git checkout"):
         tables.all_verdicts(folder)
+    assert all("differs" in said for said in recorded.drop_damaged(folder))
+    assert len(list(folder.glob("*.csv"))) == 1  # the other one stays
 
 
 def test_a_table_cut_anywhere_is_not_read(folder):
