@@ -74,8 +74,6 @@ def run(
     values = gate.resolve(book, profile, settings)
     limit = cell_seconds(bounded=not values)
     check_writable(paths.out() / (profile or "runs"))
-    if own := os.environ.get("IPYTHONDIR"):  # a kernel that cannot write there dies without a word
-        check_writable(Path(own))
     _check_plan(book, profile, settings)
     done = (paths.out() / profile if profile else _new_folder(book)) / book.path.name
     failed = done.with_suffix(".failed.ipynb")

@@ -157,16 +157,6 @@ def test_a_home_that_cannot_be_written_is_named(clone, monkeypatch):
     assert "cannot use /proc/" in done.stderr
 
 
-def test_a_folder_of_ipython_that_cannot_be_written_is_named_before_a_kernel_starts(
-    clone, monkeypatch
-):
-    """The kernel died, after 120 seconds as it was said."""
-    write_notebook(clone / "notebooks" / "10_first.ipynb", run="1", artefacts=["sfl-fig2"])
-    monkeypatch.setenv("IPYTHONDIR", "/proc")
-    done = subprocess.run([*SFLKIT, "run", "10"], capture_output=True, text=True)
-    assert done.returncode == 2 and "cannot write /proc" in done.stderr
-
-
 def test_what_is_published_can_be_checked_in_a_clone_that_is_read_only(locked, monkeypatch):
     """`sflkit check` wanted a lock there, and called the figures damaged."""
     top, lock = locked
