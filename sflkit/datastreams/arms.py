@@ -207,7 +207,7 @@ class Arms:
         self.averaged[arm] += (model - self.averaged[arm]) * (share / self.mass[arm])
         new = self.rules[arm](model, updates, weights, work)
         new = self._project(
-            self._tensor("the parameters that the server returns", new, model.shape)
+            self._tensor("what the server returns, the next parameters,", new, model.shape)
         )
         self.diverged[arm] = not _finite(new)
         self.params[arm] = new
@@ -261,8 +261,7 @@ class Arms:
                 name = f"weights(round={t}, client={m})"
                 given = weights(t, m, ids.copy(), float(self.importance[a, m]))
                 lam = checks.array(name, given, ndim=1, low=0)
-                if lam.shape != ids.shape:
-                    raise ValueError(f"{name} has shape {lam.shape}; it must be {ids.shape}")
+                checks.shape(name, lam, ids.shape)
                 total = lam.sum()
                 totals[a, i] = total
                 factors = len(ids) * lam / total if total else lam
@@ -295,7 +294,7 @@ class Arms:
         corrections = options.get("corrections")
         if corrections is not None:
             shape = (len(used), self.task.n_params)
-            corrections = self._tensor("the server's corrections", corrections, shape)
+            corrections = self._tensor("what the server corrects", corrections, shape)
         return _Job(a, used, work, options.get("prox", 0.0), corrections)
 
     def _train_together(self, jobs: list[_Job], this: _Round) -> None:
@@ -324,10 +323,7 @@ class Arms:
 
     def _tensor(self, name: str, value: Any, shape: tuple[int, ...]) -> Tensor:
         """Return an array of a server's as a tensor like the models, checked."""
-        value = torch.as_tensor(value).to(self.params)
-        if value.shape != shape:
-            raise ValueError(f"{name} have shape {tuple(value.shape)}; it must be {tuple(shape)}")
-        return value
+        return checks.shape(name, torch.as_tensor(value).to(self.params), tuple(shape))
 
     def _project(self, params: Tensor) -> Tensor:
         """Return the nearest parameters in the ball around the initial model, line 14."""

@@ -123,17 +123,10 @@ class RoundRule:
         model = finite_vector("params", params)
         rows = rows_of("updates", updates)
         work = check_work(work, self.n_clients, rows)
-        if model.shape != rows.shape[1:]:
-            raise ValueError(
-                f"params has shape {tuple(model.shape)}; the updates need ({rows.shape[1]},)"
-            )
+        checks.shape("params", model, tuple(rows.shape[1:]))
         if weights is not None:
-            weights = checks.array("weights", array_of(weights), ndim=1, low=0)
-            if len(weights) != len(rows):
-                raise ValueError(
-                    f"weights has {len(weights)} entries; it must have {len(rows)}, "
-                    "one per row of updates"
-                )
+            weights = checks.array("weights", array_of(weights), low=0)
+            checks.shape("weights", weights, (len(rows),))
         check_finite("updates", rows)
         if not work.steps.any():
             return params

@@ -263,7 +263,7 @@ BAD_ROWS = [
     (dict(weights=[[[1.0, -1.0]]]), "weights holds -1.0"),
     (dict(weights=[[[0.0, 0.0]]]), "not all 0"),
     (dict(weights=[[[1.0]]]), r"weights of shape \(1, 1, 1\) must be shaped like rows"),
-    (dict(params=torch.zeros(2, 63)), "2 rows but there are 1 clients"),
+    (dict(params=torch.zeros(2, 63)), r"shape \(2, 63\); it must be \(63,\) or \(1, 63\)"),
 ]
 
 
