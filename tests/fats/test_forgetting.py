@@ -390,8 +390,3 @@ def test_masks_are_refused_and_an_index_means_nothing():
     assert after.forgotten == {(0, 5), (1, 3)}
     with pytest.raises(ValueError, match="client=9223372036854775813 must be"):
         forget_client(history, np.array([2**63 + 5], dtype=np.uint64), rng)
-
-
-def test_the_table_names_the_rules():
-    assert list(RULES) == ["exact", "printed", "minimal", "claim1"]
-    assert RULES.labels()["printed"] == "Algorithm 2 as printed"
