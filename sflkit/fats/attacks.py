@@ -85,11 +85,7 @@ class ShadowAttack:
             On rows off the simplex, labels out of range, or another number of classes.
         """
         probabilities, y = _checked(probabilities, y)
-        if probabilities.shape[1] != self.n_classes:
-            raise ValueError(
-                f"probabilities has {probabilities.shape[1]} columns; the shadows had "
-                f"{self.n_classes} classes"
-            )
+        checks.shape("probabilities", probabilities, (len(y), self.n_classes))
         return self.classifier.predict_proba(features(probabilities, y))[:, 1]
 
 
@@ -261,7 +257,6 @@ def shadow_attack(
             "leave out"
         )
     n_train = n_pool // 2 if n_train is None else checks.integer("n_train", n_train, 1, n_pool - 1)
-    checks.generator(rng)
     shadows = [
         _shadow_records(train_shadow, pool_x, pool_y, n_train, rng) for _ in range(n_shadows)
     ]
@@ -351,7 +346,6 @@ def evaluate_attack(
         On an argument out of range, an empty group, answers that are no probabilities, or scores
         outside [0, 1].
     """
-    checks.generator(rng)
     groups = _samples("members", members), _samples("non_members", non_members)
     scores = [
         checks.array("scores", attack.score(_answers(predict, x, y), y), ndim=1, low=0, high=1)
@@ -425,9 +419,4 @@ def _checked(probabilities: Any, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         "probabilities", array_of(probabilities), ndim=2, tol=_SIMPLEX_TOL
     )
     y = _labels("y", y, probabilities.shape[1])
-    if y.shape != probabilities.shape[:1]:
-        raise ValueError(
-            f"y has shape {y.shape}; it must be ({len(probabilities)},), one label per row of "
-            "probabilities"
-        )
-    return probabilities, y
+    return probabilities, checks.shape("y", y, probabilities.shape[:1], like="probabilities")

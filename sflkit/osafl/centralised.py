@@ -238,14 +238,10 @@ def arrivals(sizes: ArrayLike, capacity: ArrayLike, episodes: int, most: int = 5
         For a store that holds all samples of its user or none, episodes < 1, most < 0.
     """
     sizes = checks.array("sizes", sizes, ndim=1)
-    capacity = checks.array("capacity", capacity, ndim=1, low=1)
+    capacity = checks.array("capacity", capacity, low=1)
     episodes = checks.integer("episodes", episodes, 1)
     most = checks.integer("most", most, 0)
-    if sizes.shape != capacity.shape:
-        raise ValueError(
-            f"capacity has shape {capacity.shape} and sizes {sizes.shape}; both must be one number "
-            "per user"
-        )
+    checks.shape("capacity", capacity, sizes.shape, like="sizes")
     if (capacity >= sizes).any():
         u = int(np.argmax(capacity >= sizes))
         raise ValueError(
