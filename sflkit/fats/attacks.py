@@ -390,22 +390,10 @@ def _samples(name: str, pair: Any) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(
             f"{name} of type {type(pair).__name__} must be a pair of arrays (x, y)"
         ) from None
-    numbers, y = checks.array(f"{name}: x", x), _labels(f"{name}: y", y)
-    if y.ndim != 1 or x.shape[:1] != y.shape or not len(y):
-        raise ValueError(
-            f"{name}: x has shape {x.shape} and y {y.shape}; they must be (n, ...) and (n,) with "
-            "n >= 1"
-        )
+    numbers = checks.array(f"{name}: x", x)
+    y = checks.labels(f"{name}: y", y).astype(np.int64)
+    checks.shape(f"{name}: y", y, x.shape[:1], like="x")
     return numbers if x.dtype == object else x, y
-
-
-def _labels(name: str, y: ArrayLike, n_classes: int | None = None) -> np.ndarray:
-    """Return labels as int64, refused unless they are integers in [0, n_classes)."""
-    y = array_of(y)
-    checks.array(name, y, low=0, high=None if n_classes is None else n_classes - 1)
-    if y.dtype.kind not in "iu" and y.size:
-        raise ValueError(f"{name} has dtype {y.dtype}; labels must be integers")
-    return y.astype(np.int64)
 
 
 def _answers(predict: Predict, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -418,5 +406,5 @@ def _checked(probabilities: Any, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     probabilities = checks.simplex(
         "probabilities", array_of(probabilities), ndim=2, tol=_SIMPLEX_TOL
     )
-    y = _labels("y", y, probabilities.shape[1])
+    y = checks.indices("y", array_of(y), probabilities.shape[1])
     return probabilities, checks.shape("y", y, probabilities.shape[:1], like="probabilities")
