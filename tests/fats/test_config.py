@@ -1,22 +1,13 @@
 """The settings: what is refused, and the keys of all published results."""
 
-import json
-import lzma
 from dataclasses import fields, replace
 
 import pytest
 
-from sflkit.fats import membership, training
 from sflkit.fats.config import FATSConfig, MembershipConfig
-from sflkit.runs.keys import result_key
 from tests.fats.fats_cases import TINY_RUN
-from tests.helpers import ROOT
 
 MEMBERSHIP = MembershipConfig(data="digits", model="linear", batch_size=3, rounds=4)
-EXPERIMENTS = {
-    "fats-training": (training.run, FATSConfig),
-    "fats-membership": (membership.run, MembershipConfig),
-}
 
 
 @pytest.mark.parametrize(
@@ -62,14 +53,3 @@ def test_bad_values_of_a_membership_run(change, message):
 @pytest.mark.parametrize("config", [FATSConfig, MembershipConfig])
 def test_every_field_is_documented(config):
     assert all(field.name in config.__doc__ for field in fields(config))
-
-
-@pytest.mark.parametrize("experiment", EXPERIMENTS)
-def test_keys_of_all_published_results(experiment):
-    run, config = EXPERIMENTS[experiment]
-    with lzma.open(ROOT / "data" / "results" / f"{experiment}.jsonl.xz", "rt") as file:
-        records = [json.loads(line) for line in file]
-    assert len(records) > 50
-    for record in records:
-        given = {k: tuple(v) if isinstance(v, list) else v for k, v in record["config"].items()}
-        assert result_key(run, config(**given)) == record["key"]
