@@ -296,31 +296,23 @@ def any_hit(sizes: Mapping[str, Sizes], *, seed: int, repeats: int, requests: in
 # --- Table 2 and line 3 of Algorithm 1 ------------------------------------------------------------
 
 
-class Planned(NamedTuple):
-    """Line 3 of Algorithm 1 at Table 2's settings.
+def planned(sizes: Mapping[str, Sizes]) -> pd.DataFrame:
+    """Return what line 3 of Algorithm 1 plans at each of the sizes, a row each."""
+    return pd.DataFrame([_plan(each) for each in sizes.values()], index=list(sizes))
 
-    planned: K and b by setting. cifar: rho and plan with CIFAR's training images. hundred: rho_C
-    with the text's 100 clients.
+
+def cifar(sizes: Mapping[str, Sizes]) -> pd.DataFrame:
+    """Return rho and whether line 3 gives Table 2's K and b with CIFAR's training images alone.
+
+    Source: FATS, Table 2, ERRATA 21.
     """
-
-    planned: pd.DataFrame
-    cifar: pd.DataFrame
-    hundred: dict[str, float]
-
-
-def planned(sizes: Mapping[str, Sizes]) -> Planned:
-    """Return what line 3 of Algorithm 1 plans. Source: FATS, Table 2, ERRATA 21."""
-    plans = pd.DataFrame([_plan(each) for each in sizes.values()], index=list(sizes))
-    cifar = {}
+    rows = {}
     for name in ("Cifar-10", "Cifar-100"):
         each = dict(sizes[name], samples_per_client=CIFAR_TRAINING / sizes[name]["n_clients"])
-        plan, rho = _plan(each), stability.stability(**each)
+        plan = _plan(each)
         same = all(plan[key] == each[key] for key in ("clients_per_round", "batch_size"))
-        cifar[name] = rho._asdict() | {"same K and b": same}
-    hundred = {
-        name: sizes[name]["clients_per_round"] * sizes[name]["rounds"] / 100 for name in IMAGES
-    }
-    return Planned(plans, pd.DataFrame.from_dict(cifar, orient="index"), hundred)
+        rows[name] = stability.stability(**each)._asdict() | {"same K and b": same}
+    return pd.DataFrame.from_dict(rows, orient="index")
 
 
 def _plan(sizes: Sizes) -> dict[str, Any]:
@@ -343,12 +335,13 @@ def exactness(
     rates: pd.DataFrame,
     hits: AnyHit,
     table: pd.DataFrame,
-    plans: Planned,
+    plans: pd.DataFrame,
+    trained: pd.DataFrame,
 ) -> dict[str, dict[str, Any]]:
     """Return the evidence of notebook 40's claims, by artefact and part.
 
     The arguments are `enumerated`, `restart_distances`, `two_requests`, the stabilities of Table
-    2's settings, `printed_distances`, `used_shares`, `any_hit`, Table 2 and `planned`.
+    2's settings, `printed_distances`, `used_shares`, `any_hit`, Table 2, `planned` and `cifar`.
     """
     off = {rule: (exact[rule].astype(float).to_numpy(), 0.0) for rule in (*RULES, "client")}
     tiny = pd.DataFrame([stability.stability(**sizes) for sizes in exact["setting"]]).clip(upper=1)
@@ -394,27 +387,29 @@ def exactness(
         "fats-rem1": {level: tuple(pairs.T) for level, pairs in without_several(exact).items()},
         "fats-lem1": lemma1,
         "fats-thm2": theorem2 | {"sample_kept": off["exact"]},
-        "fats-tab2": _table_2_evidence(table, rho, plans),
+        "fats-tab2": _table_2_evidence(table, rho, plans, trained),
     }
 
 
-def _table_2_evidence(table: pd.DataFrame, rho: pd.DataFrame, plans: Planned) -> dict[str, Any]:
+def _table_2_evidence(
+    table: pd.DataFrame, rho: pd.DataFrame, plans: pd.DataFrame, trained: pd.DataFrame
+) -> dict[str, Any]:
     text = tables.paper_value("fats", "fats", "clients of the simulated data sets")
-    fits = plans.cifar[["rho_s", "rho_c"]].max(axis=1) <= 1 + 1e-12
+    fits = trained[["rho_s", "rho_c"]].max(axis=1) <= 1 + 1e-12
     return {
         "rho": (rho[["rho_s", "rho_c"]].to_numpy(), 1.0),
         "line_3": (
-            plans.planned[["clients_per_round", "batch_size"]].to_numpy(),
+            plans[["clients_per_round", "batch_size"]].to_numpy(),
             table[["K", "b"]].to_numpy(),
         ),
         "samples": (table["samples"].iloc[:4].to_numpy(), np.array(list(IMAGES.values()))),
         "clients": (table["M"].iloc[:4].to_numpy(), text),
         "training_images": {
             f"{name}, {what}": bool(held[name])
-            for name in plans.cifar.index
-            for what, held in (("rho", fits), ("K and b", plans.cifar["same K and b"]))
+            for name in trained.index
+            for what, held in (("rho", fits), ("K and b", trained["same K and b"]))
         },
-        "text_clients": {name: value > 1 for name, value in plans.hundred.items()},
+        "text_clients": {name: bool(table["K"][name] * table["R"][name] > 100) for name in IMAGES},
     }
 
 

@@ -8,7 +8,6 @@ fail, so that trends are judged on drawn histories, which know nothing of it.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,11 +15,9 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from companion.judging.tables import paper_curve, paper_value
-from companion.notebooks import hit_rounds
-from companion.notebooks.fats_shared import REQUESTS
 from companion.plans import Stage
 from companion.widgets import SLIDER, picture
-from sflkit.fats import bounds, enumeration, training
+from sflkit.fats import bounds, training
 from sflkit.fats.config import TABLE_2, FATSConfig
 from sflkit.fats.expected_time import client_time, first_participation, sample_time
 from sflkit.fats.methods import METHODS
@@ -116,17 +113,6 @@ SHORT = {
     "clients_per_round": "K",
     "n_requests": "w",
 }
-
-
-def over_all_histories(**sizes: int) -> tuple[Fraction, Fraction]:
-    """Return the mean steps for a sample and for a client over every history of a tiny federation.
-
-    Two samples a client and b = 1; `sizes` are n_clients, clients_per_round, local_steps, rounds.
-    """
-    law = enumeration.drawn_law(samples_per_client=2, batch_size=1, **sizes).values()
-    sample = sum(p * (history.steps - history.first_step(0, 0)) for p, history in law)
-    client = sum(p * (history.steps - history.first_step(0)) for p, history in law)
-    return Fraction(sample), Fraction(client)
 
 
 def lines_of(
@@ -271,27 +257,6 @@ def exact_several(drawn_clients: Iterable[int], most: int) -> pd.DataFrame:
                     for w in range(1, most + 1)
                 ]
     return pd.DataFrame(rows, columns=["data", "streaming", "K", "w", "rho_C", "T", "exact"])
-
-
-def shares_of_bytes() -> pd.DataFrame:
-    """Return the expected share of retraining's rounds, and so of its bytes, at Table 2's sizes.
-
-    A row for each of the six sets; columns one_samples, one_clients and, for Section 6.2.1's number
-    of requests at once, each to another client, several_samples and several_clients.
-    """
-    counts = {"one": dict.fromkeys(TABLE_2, 1)}
-    counts["several"] = {data: REQUESTS.get(data, 5) for data in TABLE_2}
-    shares = {
-        f"{how}_{level}": [
-            float(
-                hit_rounds.expected_share(hit_rounds.hit_law([(k, of) for k in range(n)], **sizes))
-            )
-            for n, sizes in zip(many.values(), TABLE_2.values(), strict=True)
-        ]
-        for how, many in counts.items()
-        for level, of in (("samples", 0), ("clients", None))
-    }
-    return pd.DataFrame(shares, index=SIX_SETS)
 
 
 def one_request(

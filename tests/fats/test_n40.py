@@ -27,6 +27,7 @@ def found():
         hits=n40.any_hit(sizes, seed=0, repeats=5, requests=3),
         table=table,
         plans=n40.planned(sizes),
+        trained=n40.cifar(sizes),
     )
 
 
