@@ -130,7 +130,7 @@ def lower_bound() -> CounterExample:
     mended = case_study.repaired_lower_bound(2)
     ratios = [
         at.limit_gap / 2 / math.sqrt(at.sigma_bar2)
-        for at in map(case_study.lower_bound_example, np.linspace(mended.q_low, mended.q_high, 101))
+        for at in map(case_study.lower_bound_example, np.linspace(mended.held, 0.5, 101))
     ]
     return counter_example(
         "The error of the example is at least what the proof claims.",

@@ -6,10 +6,10 @@ attack are shares; a blind attack has one half of both.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,18 +18,15 @@ from companion import story
 from companion.claims import FATS as CLAIMS
 from companion.judging.claims import NotRun
 from companion.judging.tables import paper_values
-from companion.notebooks.fats_shared import NAMES, paper_sizes, table_2
+from companion.notebooks.fats_shared import NAMES
 from companion.plans import Stage
 from sflkit.data import federations
-from sflkit.fats import membership, stability
+from sflkit.fats import membership
 from sflkit.fats.config import MembershipConfig
 from sflkit.fats.first_uses import LEVELS
 from sflkit.fats.methods import METHODS
 from sflkit.intervals import mean_interval
 from sflkit.runs.keys import config_dict
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 class Membership(NamedTuple):
@@ -110,25 +107,6 @@ def printed_table() -> pd.Series:
     """Return the numbers of Table 1 in per cent, indexed by quantity."""
     rows = paper_values("fats").query("artefact == 'fats-tab1'")
     return rows.set_index("quantity")["value"]
-
-
-def ceilings() -> pd.DataFrame:
-    """Return how good the best attack before forgetting can be, one row for each of the six sets.
-
-    A sample that was never used leaves no trace. An attacker who names every used sample and no
-    other is right in (1 + p_S) / 2 of the answers, p_S the probability of being used (Lemma 1).
-    Columns: used with probability, best attack before forgetting, used among 10 samples.
-    """
-    sizes = paper_sizes(table_2())
-    used = np.array([stability.stability(**each).p_sample for each in sizes.values()])
-    return pd.DataFrame(
-        {
-            "used with probability": used,
-            "best attack before forgetting": (1 + used) / 2,
-            "used among 10 samples": 10 * used,
-        },
-        index=list(NAMES),
-    )
 
 
 def fewest_members() -> pd.DataFrame:
@@ -225,38 +203,19 @@ def evidence(results: pd.DataFrame, data: str) -> dict[str, Any]:
     return parts
 
 
-def table1(results: pd.DataFrame, partner: Mapping[str, str]) -> tuple[dict, dict]:
-    """Return ours and the paper's numbers of Table 1 in per cent, for `sheets.table`.
-
-    Rows are the paper's data sets, and below them our federation that learnt its samples by heart;
-    columns accuracy and precision by method. `partner` says in which row our data sets stand.
-    """
-    seeds, printed = by_seed(results).loc["shadow"].mul(100), printed_table()
-    columns = {
-        f"{what} {METHODS[method].label}": (what, method, title)
-        for what in ("accuracy", "precision")
-        for method, title in printed_names().items()
-    }
-
-    def cells(values: pd.DataFrame) -> dict[str, np.ndarray]:
-        return {
-            column: values.loc[method, f"whole_{what}"].to_numpy()
-            for column, (what, method, _) in columns.items()
+def printed_cells() -> dict[str, dict[str, tuple[float, float]]]:
+    """Return Table 1 in per cent: data set -> column such as "accuracy FATS" -> mean, deviation."""
+    printed = printed_table()
+    return {
+        data: {
+            f"{what} {METHODS[method].label}": tuple(
+                printed[f"{data} {what} {title}{part} (%)"] for part in ("", " standard deviation")
+            )
+            for what in ("accuracy", "precision")
+            for method, title in printed_names().items()
         }
-
-    paper = {
-        name: {
-            column: tuple(100 * x for x in _mean_and_std(printed, f"{name} {what} {title}"))
-            for column, (what, _, title) in columns.items()
-        }
-        for name in NAMES
+        for data in NAMES
     }
-    ours = {}
-    for setting, data, level in results.groupby(["setting", "data", "level"], sort=False).groups:
-        row = partner[data] if setting == "ordinary" else f"ours, by heart: {level}s"
-        ours[row] = cells(seeds.loc[setting, data, level])
-        paper.setdefault(row, {})
-    return ours, paper
 
 
 def _mean_and_std(printed: pd.Series, quantity: str) -> tuple[float, float]:
@@ -283,73 +242,3 @@ def counts(config: MembershipConfig, level: str) -> dict[str, Any]:
         }
 
     return story.kept("samples of an attack", config_dict(config) | {"level": level}, make)
-
-
-_STEP = 0.17  # between the marks of one row
-_COLORS = {"before": "#000000"} | {name: row.look.color for name, row in METHODS.items()}
-_LABELS = {"before": "before forgetting"} | METHODS.labels()
-
-
-def draw_table1(
-    axes: Sequence[Axes], results: pd.DataFrame, ceiling: pd.DataFrame, partner: Mapping[str, str]
-) -> None:
-    """Draw Table 1: its rows from above, the paper's cells hollow, ours full, accuracy left.
-
-    Below stand the rows of a federation of ours that learnt its samples by heart. The two axes are
-    for accuracy and precision; `ceiling` is `ceilings`, and `partner` as for `table1`.
-    """
-    seeds = by_seed(results).loc["shadow"].mul(100)
-    cells = list(results.groupby(["setting", "data", "level"], sort=False).groups)
-    by_heart = [cell for cell in cells if cell[0] == "overfitted"]
-    rows = {(setting, data, level): NAMES.index(partner[data]) for setting, data, level in cells}
-    rows |= {cell: len(NAMES) + i for i, cell in enumerate(by_heart)}
-    for ax, what in zip(axes, ("accuracy", "precision"), strict=True):
-        _printed(ax, what)
-        for cell, row in rows.items():
-            _ours(ax, seeds.loc[cell, f"whole_{what}"], row)
-        ax.axvline(50, color="0.4", linewidth=1, zorder=1)
-        ax.grid(axis="y", visible=False)
-        ax.set_xlabel(f"{what} of the attack, %")
-    best = 100 * ceiling["best attack before forgetting"]
-    look = {"color": "black", "markersize": 16, "markeredgewidth": 2.5}
-    axes[0].plot(best, range(len(NAMES)), "|", **look, label="best possible before, Table 2's M")
-    axes[0].set(xlim=(40, 78))
-    axes[1].set(xlim=(0, 82))
-    ran = {partner[data] for setting, data, _ in cells if setting != "overfitted"}
-    names = [name if name in ran else f"{name} (not run)" for name in NAMES]
-    names += [f"ours: by heart, {level}s" for *_, level in by_heart]
-    axes[0].set_yticks(range(len(names)), names)
-    axes[0].invert_yaxis()
-    for name, color in _COLORS.items():
-        axes[0].plot([], [], "o", color=color, label=_LABELS[name])
-    axes[0].plot([], [], "D", color="0.35", markerfacecolor="none", label="the paper ± std")
-    axes[0].plot([], [], "o", color="0.35", label="ours, 95 %")
-    handles, labels = axes[0].get_legend_handles_labels()
-    axes[0].figure.legend(handles, labels, loc="outside upper center", ncols=6, fontsize=9)
-
-
-def _printed(ax: Axes, what: str) -> None:
-    """Draw the paper's cells of one column group, with their standard deviations."""
-    printed = printed_table()
-    for i, data in enumerate(NAMES):
-        for j, (method, title) in enumerate(printed_names().items()):
-            ax.errorbar(
-                printed[f"{data} {what} {title} (%)"],
-                i + _STEP * (j - 1),
-                xerr=printed[f"{data} {what} {title} standard deviation (%)"],
-                fmt="D",
-                color=_COLORS[method],
-                markerfacecolor="none",
-                markersize=5,
-                elinewidth=1,
-            )
-
-
-def _ours(ax: Axes, seeds: pd.Series, row: int) -> None:
-    """Draw the mean of each state over the seeds, with its 95 % interval where there are many."""
-    for j, (state, color) in enumerate(_COLORS.items()):
-        values, place = seeds.loc[state].to_numpy(), row + 0.44 + 0.6 * _STEP * (j - 1.5)
-        ax.plot(np.mean(values), place, "o", color=color, markersize=5, zorder=4)
-        if len(values) > 1:
-            found = mean_interval(values)
-            ax.plot([found.low, found.high], [place, place], color=color, linewidth=2)

@@ -1,10 +1,10 @@
 """The settings: what is refused, and the keys of all published results."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pytest
 
-from sflkit.fats.config import FATSConfig, MembershipConfig
+from sflkit.fats.config import MembershipConfig
 from tests.fats.fats_cases import TINY_RUN
 
 MEMBERSHIP = MembershipConfig(data="digits", model="linear", batch_size=3, rounds=4)
@@ -23,9 +23,6 @@ MEMBERSHIP = MembershipConfig(data="digits", model="linear", batch_size=3, round
             dict(train=False, method="frs", clients_per_round=7, level="client"),
             "clients_per_round=7 must be at most n_clients=6",
         ),
-        (dict(reduction="max"), "reduction='max' must be one of 'mean', 'sum'"),
-        (dict(momentum=1.0), r"momentum=1\.0 must be a finite number >= 0 and < 1"),
-        (dict(weight_decay=-0.1), r"weight_decay=-0\.1 must be a finite number >= 0"),
     ],
 )
 def test_bad_values_of_a_run(change, message):
@@ -36,11 +33,8 @@ def test_bad_values_of_a_run(change, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (dict(methods=("sgd",)), "methods entry='sgd' must be one of 'fats', 'frs', 'fr2'"),
         (dict(methods=()), r"methods=\(\) must hold at least one of 'fats'"),
         (dict(levels=("sample", "sample")), r"levels=\('sample', 'sample'\) .* none twice"),
-        (dict(levels=("round",)), "levels entry='round' must be one of 'sample', 'client'"),
-        (dict(model="vgg16"), "model='vgg16' must be one of 'linear', 'mlp'"),
         (dict(n_clients=None), "n_clients=None must be an integer >= 2"),
         (dict(samples_per_client=None), "samples_per_client=None must be an integer >= 1"),
     ],
@@ -48,8 +42,3 @@ def test_bad_values_of_a_run(change, message):
 def test_bad_values_of_a_membership_run(change, message):
     with pytest.raises(ValueError, match=message):
         replace(MEMBERSHIP, **change)
-
-
-@pytest.mark.parametrize("config", [FATSConfig, MembershipConfig])
-def test_every_field_is_documented(config):
-    assert all(field.name in config.__doc__ for field in fields(config))
