@@ -105,9 +105,8 @@ def instance(name: str, value: Any, kind: type[Value]) -> Value:
     """
     if isinstance(value, kind):
         return value
-    article = "an" if kind.__name__[0] in "AEIO" else "a"
     raise ValueError(
-        f"{name} must be {article} {kind.__module__}.{kind.__name__}; "
+        f"{name} must be a {kind.__module__}.{kind.__name__}; "
         f"it is {shown(value, 80)} of type {type(value).__name__}"
     )
 

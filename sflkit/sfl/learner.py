@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-    from sflkit.federated import Evaluation, LocalWork, ServerRule
+    from sflkit.federated import Evaluation
 
 # So many training samples are normalised at a time on their way to a GPU.
 _PART = 4096
@@ -95,13 +95,13 @@ class Learner:
             parameters.
         """
         from sflkit.federated import LocalWork, local_sgd
-        from sflkit.federated.own import local_options
+        from sflkit.federated.own import local_options, next_params
 
         sizes, rate = np.asarray(contents.sizes, dtype=np.int64), self.config.local_rate
         work = LocalWork(np.arange(len(sizes)), self.config.local_steps * (sizes > 0), rate)
         options = local_options(self.server, work) | self._local_data(contents.ids, sizes)
         updates = local_sgd(self.task, self.params, rate=rate, updates=True, **options)
-        self.params = _moved(self.server, self.params, updates, work)
+        self.params = next_params(self.server, self.params, updates, None, work)
 
     def is_finite(self) -> bool:
         """Return whether all parameters of the global model are finite."""
@@ -179,18 +179,3 @@ def resident_inputs(source: data.Dataset, device: torch.device) -> Tensor:
     _resident.clear()
     _resident[key] = out
     return out
-
-
-def _moved(server: ServerRule, params: Tensor, updates: Tensor, work: LocalWork) -> Tensor:
-    """Return the global model after the server rule has seen the updates."""
-    import torch
-
-    new = server(params, updates, None, work)
-    if not isinstance(new, torch.Tensor) or new.shape != params.shape or new.dtype != params.dtype:
-        form = tuple(new.shape) if hasattr(new, "shape") else type(new).__name__
-        raise ValueError(
-            f"server rule {type(server).__name__} answered with {form} of "
-            f"{getattr(new, 'dtype', 'no type')}; it must be a tensor {tuple(params.shape)} of "
-            f"{params.dtype}, the next global parameters"
-        )
-    return new
