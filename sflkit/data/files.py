@@ -164,17 +164,23 @@ def read_batches(folder: Path, coarse: bool) -> dict[str, np.ndarray]:
     return arrays
 
 
-# What numpy's pickles name, which a pickle may call.
-_NUMPY = {"_reconstruct": np.empty(0).__reduce__()[0], "ndarray": np.ndarray, "dtype": np.dtype}
+class _Plain:
+    """Stands for numpy's array, its type and what makes them: it keeps what it is given."""
+
+    def __init__(self, *given: Any) -> None:
+        self.given = given
+
+    def __setstate__(self, state: tuple) -> None:
+        self.state = state
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads CIFAR's pickles, which may call nothing but what makes an array of numpy's."""
+    """Reads CIFAR's pickles: a pickle calls the functions that it names, and these are ours."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return what makes an array; ValueError for anything else."""
-        if module.startswith("numpy") and name in _NUMPY:
-            return _NUMPY[name]
+        """Return what stands for a function of numpy; ValueError for any other."""
+        if module.startswith("numpy") and name in ("_reconstruct", "ndarray", "dtype"):
+            return _Plain
         raise ValueError(f"it asks for {module}.{name}, which no batch of CIFAR does")
 
 
@@ -182,12 +188,15 @@ def _unpickled(path: Path, labels: list[bytes]) -> dict[bytes, np.ndarray]:
     """Return a batch of CIFAR: data (n, 3072) bytes, and the lists of labels named."""
     try:
         batch = _Unpickler(io.BytesIO(paths.read(path)), encoding="bytes").load()
-        x, found = batch[b"data"], {key: np.asarray(batch[key], np.int64) for key in labels}
-        sizes = [len(y) for y in found.values()]
-        if x.dtype != np.uint8 or any(x.shape != (n, 3 * _SIDE**2) for n in sizes):
+        _, shape, kind, by_columns, raw = batch[b"data"].state
+        if kind.given[0] not in ("u1", b"u1"):
+            raise ValueError(f"its array is of type {kind.given[0]!r}; it must be of bytes, 'u1'")
+        found = {key: np.asarray(batch[key], np.int64) for key in labels}
+        x = np.frombuffer(raw, np.uint8).reshape(shape, order="F" if by_columns else "C")
+        if x.shape[1:] != (3 * _SIDE**2,) or any(y.shape != x.shape[:1] for y in found.values()):
+            sizes = [len(y) for y in found.values()]
             raise ValueError(
-                f"it holds {x.dtype} {x.shape}, which must be bytes in rows of 3072, as many as "
-                f"labels, {sizes}"
+                f"it holds {x.shape} bytes, which must be rows of 3072, as many as labels, {sizes}"
             )
         return found | {b"data": x}
     except OSError:
