@@ -134,7 +134,7 @@ CALLS = {
     ),
     "vgg16": lambda: (
         lambda **options: models.create("vgg16", **options),
-        image(width=0.1, norm="group"),
+        image(width=0.1),
     ),
     "osafl_fcn": lambda: (
         lambda **options: models.create("osafl_fcn", **options),
@@ -152,7 +152,7 @@ BEYOND = {
     "lenet": dict(input_shape=((1, 8, 8), (28, 28), (28, 28, 1))),
     "small_cnn": dict(input_shape=((1, 3, 8),)),
     "cnn": dict(input_shape=((1, 3, 20),), channels=((4, 0), (4,), 4), padding=(3,)),
-    "vgg16": dict(input_shape=((3, 31, 32), (3, 32)), norm=("batch",)),
+    "vgg16": dict(input_shape=((3, 31, 32), (3, 32))),
     "char_rnn": dict(input_shape=((80, 2),), cell=("elman",)),
     "char_mlp": dict(input_shape=((80, 2), (2,))),
     "create": dict(input_shape=((0,), (), 5), hidden=((4, -1), 4)),
