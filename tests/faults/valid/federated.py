@@ -116,11 +116,11 @@ CALLS = {
     ),
     "osafl_cnn": lambda: (
         lambda **options: models.create("osafl_cnn", **options),
-        dict(input_shape=(60,), n_classes=2, channels=(4, 3), hidden=5, image=(3, 4, 4)),
+        dict(input_shape=(3080,), n_classes=2, channels=(4, 3), hidden=5),
     ),
     "osafl_squeezenet1": lambda: (
         lambda **options: models.create("osafl_squeezenet1", **options),
-        dict(input_shape=(900,), n_classes=2, image=(3, 17, 17)),
+        dict(input_shape=(3080,), n_classes=2),
     ),
     "char_rnn": lambda: (
         lambda **options: models.create("char_rnn", **options),
@@ -156,9 +156,7 @@ BEYOND = {
     "char_rnn": dict(input_shape=((80, 2),), cell=("elman",)),
     "char_mlp": dict(input_shape=((80, 2), (2,))),
     "create": dict(input_shape=((0,), (), 5), hidden=((4, -1), 4)),
-    "osafl_cnn": dict(
-        input_shape=((47,), (3, 4, 4)), image=((4, 4), (3, 0, 4), (3, 3, 4)), channels=((), (8, 0))
-    ),
-    "osafl_squeezenet1": dict(input_shape=((100,),), image=((3, 16, 17),)),
+    "osafl_cnn": dict(input_shape=((47,), (3, 4, 4)), channels=((), (8, 0), (1,) * 6)),
+    "osafl_squeezenet1": dict(input_shape=((100,),)),
     "osafl_lstm": dict(input_shape=((10, 2),)),
 }
