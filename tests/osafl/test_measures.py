@@ -16,6 +16,7 @@ def run(accuracies, losses=None, seed=0, arm="osafl"):
     best = values.cummax().ffill()
     return pd.DataFrame(
         {
+            "K": 1,
             "seed": seed,
             "arm": arm,
             "round": np.arange(1, len(values) + 1),
@@ -97,13 +98,6 @@ def test_by_arm():
         [run((0.1, 0.3), seed=s, arm=a) for s in (4, 5) for a in ("osafl", "m_fedavg")]
         + [run((0.9, 0.5), seed=4, arm="genie"), run((0.2, 0.7), seed=5, arm="genie")]
     )
-    table = by_arm(frame, osafl_shared.best)
+    table = by_arm(frame, osafl_shared.best).loc[1]
     assert table["genie"].to_dict() == {4: 0.9, 5: 0.7}
     assert table["osafl"].to_dict() == table["m_fedavg"].to_dict() == {4: 0.3, 5: 0.3}
-
-
-def test_as_printed_takes_the_printed_buffer_for_m_afa_cd():
-    found = pd.DataFrame({"osafl": [0.6], "m_afa_cd": [0.5], "m_afa_cd_printed": [0.07]})
-    printed = osafl_shared.as_printed(found)
-    assert printed.to_dict("records") == [{"osafl": 0.6, "m_afa_cd": 0.07}]
-    assert list(osafl_shared.as_printed(found[["osafl"]])) == ["osafl"]  # nothing to take

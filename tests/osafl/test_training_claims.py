@@ -7,8 +7,8 @@ import pytest
 from companion.claims import OSAFL as CLAIMS
 from companion.judging.rules import EveryReading
 from companion.judging.tables import paper_value
-from companion.notebooks.n33 import CHECKPOINT_ROUND
 from companion.notebooks.osafl_shared import BASELINES, LABELS
+from companion.notebooks.table2_readings import CHECKPOINT_ROUND
 from sflkit.osafl.rules import RULES
 
 
