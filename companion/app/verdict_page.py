@@ -17,6 +17,7 @@ import yaml
 from companion import templates
 from companion.app import gate
 from companion.app.artefacts import PAPERS, STATED, anchor, by_paper, full_name, name_of
+from companion.claims import declared
 from companion.judging import rules, tables
 from companion.judging.claims import DECIDES_OPEN, NO_HEADROOM, NOT_SEEN, in_full, parts_held
 from companion.judging.rules import TOO_SMALL
@@ -97,8 +98,13 @@ def in_short() -> dict[str, str]:
 
 
 def _line(row: Any, parts: list, book: gate.Notebook | None) -> dict[str, str]:
-    """Return a claim's line of the table, and the names of its block."""
+    """Return a claim's line of the table, and the names of its block.
+
+    Its numbers are those of the claim's contrast, else of the part that decides.
+    """
     first = next(iter(_ranked(row.verdict, parts)), None)
+    contrast = declared()[row.artefact].contrast
+    first = next((part for part in parts if part.part == contrast), first)
     printed, share = _effect(row, first)
     return {
         "name": name_of(row.artefact),
