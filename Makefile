@@ -27,7 +27,6 @@ PY = .venv/bin/python
 READY = .venv/.installed
 BOOKS = $(if $(ONLY),$(foreach n,$(ONLY),$(or $(wildcard notebooks/$(n)_*.ipynb),notebooks/$(n).ipynb)),$(wildcard notebooks/*.ipynb))
 PIP = $(PY) -m pip --disable-pip-version-check
-export SFLKIT_WATCH =
 
 .PHONY: help figures paper small test faults audit lab site slides bench data clean
 .DELETE_ON_ERROR:
@@ -36,18 +35,18 @@ help:
 	@sed -n '/^# make/s/^# //p' Makefile
 
 figures: $(READY)
-	@exec env SFLKIT_WATCH=$$PPID $(PY) -m sflkit.cli figures --jobs "$(JOBS)" --only "$(ONLY)"
+	@exec $(PY) -m sflkit.cli figures --jobs "$(JOBS)" --only "$(ONLY)"
 
 # At low priority, the cheapest runs first. It may be stopped at any moment: called again, it goes on.
 paper: $(READY)
-	@exec env SFLKIT_WATCH=$$PPID $(PY) -m sflkit.cli paper --jobs "$(JOBS)" --only "$(ONLY)"
+	@exec $(PY) -m sflkit.cli paper --jobs "$(JOBS)" --only "$(ONLY)"
 
 # Called again, it goes on with what is missing or older than its notebook.
 small: $(READY)
 	@$(MAKE) --no-print-directory --keep-going --jobs "$(JOBS)" $(patsubst notebooks/%,out/small/%,$(BOOKS))
 
 out/small/%.ipynb: notebooks/%.ipynb notebooks/profiles.yaml
-	@SFLKIT_WATCH=$$PPID SFLKIT_THREADS="$${SFLKIT_THREADS:-1}" $(PY) -m sflkit.cli run $* --profile small
+	@SFLKIT_THREADS="$${SFLKIT_THREADS:-1}" $(PY) -m sflkit.cli run $* --profile small
 
 # Tests touch no tracked figure. A notebook is executed and compared unless nothing changed, its outputs included, since
 # `make figures` executed it here. One thread each, as the processes share the cores.

@@ -10,19 +10,16 @@ must be at hand: nothing is downloaded for an audit.
 
 The instructions of a processor decide how a network with hidden layers goes on: two runs that agree
 in seven digits after a round may differ by 0.1 in accuracy some rounds later, while they learn
-fastest. The published runs were made with AVX2 or AVX-512, and come out again with the right one of
-these, most of them in all digits. So `sflkit audit` computes with AVX2, and what *drifts* apart
-once more with all that the processor has.
+fastest. The published runs were made with AVX2 or AVX-512. `sflkit audit` computes with AVX2, and
+says of which networks the numbers *drift* apart.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -180,16 +177,6 @@ def check(run: Published, rounds: int = 10, folder: Path | str | None = None) ->
             return answer("not audited" if run.data else "differs", other)
         state, why = ("not audited", f"{other}; {why}") if why else (state, why)
     return answer(state, why, gaps)
-
-
-def check_anew(run: Published, rounds: int = 10) -> Finding:
-    """Return `check` of a process of its own with all instructions that the processor has."""
-    narrow = {name: os.environ.pop(name, None) for name in INSTRUCTIONS}
-    try:
-        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-            return pool.submit(check, run, rounds).result()
-    finally:
-        os.environ.update({name: value for name, value in narrow.items() if value is not None})
 
 
 def line(findings: Sequence[Finding], runs: Sequence[Published], *, files: bool = True) -> str:

@@ -28,10 +28,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from companion.judging import seals
 from companion.judging.tables import say_if_unpublished, versions_at_hand
 from sflkit import intervals, paths
 from sflkit.registry import Registry
+from sflkit.runs import sums
 from sflkit.runs.keys import plain
 from sflkit.runs.store import FLOAT_FORMAT
 
@@ -75,6 +75,7 @@ EMBEDDED_WIDTH, LEAST_WIDTH = 960, 900  # pixels of a figure in a notebook
 _MARGIN = 8  # pixels around an embedded figure
 PDF = "SFLKIT_PDF"  # 1 has every figure drawn as a pdf as well
 LARGEST_CSV = 1_000_000  # characters
+OTHERS = ("overview", "parameters", "verdicts", "parts")  # files of no artefact
 _saved: WeakKeyDictionary[Figure, bytes] = WeakKeyDictionary()  # the png of each saved figure
 Drawn = pd.DataFrame | ArrayLike | Mapping[str, pd.DataFrame | ArrayLike]
 
@@ -339,7 +340,7 @@ def save_figure(
     notebook: str = "",
     folder: Path | str | None = None,
 ) -> Path:
-    """Write a figure, its passport and its row of index.csv.
+    """Write a figure, its passport and their digests.
 
     The files are `<artefact>.png` (150 dpi, at most 300 kB), the drawn numbers `<artefact>.csv` (at
     most 1 MB) and the passport `<artefact>.json`. Where $SFLKIT_PDF is 1, as under `sflkit figures
@@ -357,7 +358,7 @@ def save_figure(
     keys : strings
         The result keys behind the figure, `run_many(...).attrs["keys"]`.
     caption, notebook : str
-        For the passport and the index.
+        For the passport.
     folder : path, optional
         Default `paths.drawn()`; where that is not the folder of the published figures, a
         line says so.
@@ -378,7 +379,7 @@ def save_figure(
         raise ValueError(
             f"artefact={artefact!r} must be an id of letters, digits and -, such as 'sfl-fig5a'"
         )
-    if artefact in seals.OTHERS or f"{artefact}.csv" in seals.COLUMNS:
+    if artefact in OTHERS:
         raise ValueError(f"artefact={artefact!r} names another file of figures/; take another id")
     folder = paths.drawn() if folder is None else Path(folder)
     drawn = data_text(data)
@@ -399,13 +400,11 @@ def save_figure(
     if os.environ.get(PDF) == "1":
         paths.write_atomic(paths.out() / "figures" / f"{artefact}.pdf", _pdf(fig))
     files = {".png": _png(fig, artefact), ".csv": drawn.encode()}
-    with paths.lock(folder / "index.csv"):
+    with paths.lock(folder / f"{artefact}.json"):
         files[".json"] = _passport(folder / artefact, passport, files)
         for suffix, content in files.items():
             paths.write_atomic(folder / f"{artefact}{suffix}", content)
-        row = {name: passport[name] for name in ("artefact", "notebook", "caption")}
-        row |= {"results": len(passport["results"])} | seals.digests(files)
-        seals.upsert_rows(folder / "index.csv", artefact, [row])
+        sums.put(folder, (f"{artefact}{suffix}" for suffix in files))
     say_if_unpublished(folder / f"{artefact}.png")
     return folder / f"{artefact}.png"
 
@@ -479,7 +478,7 @@ def _passport(stem: Path, passport: dict, files: Mapping[str, bytes]) -> bytes:
         content = paths.read(file)
         old = json.loads(content)
         same = (
-            seals.is_right(file, "passport_sha256")
+            sums.read(file.parent).get(file.name) == hashlib.sha256(content).hexdigest()
             and all(old.get(name) == said for name, said in passport.items() if name != "versions")
             and all(paths.read(stem.with_name(stem.name + end)) == files[end] for end in files)
         )

@@ -100,6 +100,7 @@ def keep(books: list[gate.Notebook]) -> None:
     names = {book.name for book in gate.notebooks()}
     kept = {name: said for name, said in published_parameters().items() if name in names}
     paths.write_atomic(_file(), as_text(kept | of_cells(books)))
+    sums.put(_file().parent, [_file().name])
 
 
 def of_cells(books: list[gate.Notebook]) -> dict[str, dict[str, Any]]:

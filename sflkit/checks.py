@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 Value = TypeVar("Value")
+Array = TypeVar("Array")
 # What numpy counts and places things with; a size beyond it could only overflow or never end.
 LARGEST = 2**63 - 1
 MAX_AXES = 32  # of numpy's iterators; an array may have twice as many
@@ -277,6 +278,20 @@ def array(
             f"entries must be finite numbers{limits(low, high, above)}"
         )
     return out
+
+
+def shape(name: str, value: Array, *allowed: tuple[int, ...], like: str = "") -> Array:
+    """Return `value`, an array or tensor, if its shape is one of those that are allowed.
+
+    Raises
+    ------
+    ValueError
+        If it is another one; the message names it, and the argument `like` that asks for it.
+    """
+    if (found := tuple(np.shape(value))) not in allowed:
+        text = " or ".join(map(str, allowed)) + (f", as {like} has it" if like else "")
+        raise ValueError(f"{name} has shape {found}; it must be {text}")
+    return value
 
 
 def integers(

@@ -134,9 +134,11 @@ def settings(cls: Class) -> Class:
 
 
 def checked(function: Function) -> Function:
-    """Let a function take the arguments that are annotated by this module's types as they say.
+    """Let a function take its arguments as their annotations say.
 
-    The range of an argument thus stands in the signature alone. A default is taken as it is.
+    Those are checked that are annotated by this module's types, by a class of this library, or by
+    numpy's Generator. The range of an argument thus stands in the signature alone. A default is
+    taken as it is.
 
     Raises
     ------
@@ -163,8 +165,13 @@ def checked(function: Function) -> Function:
 
 
 def _own_checks(kind: Any) -> list[Callable[[Any], Any]]:
-    """Return what `Whole`, `Number` or `OneOf` says in an annotation, alone or beside None."""
+    """Return the check that an annotation asks for, alone or beside None."""
     marks = [m for m in getattr(kind, "__metadata__", ()) if isinstance(m, pydantic.PlainValidator)]
+    if kind is np.random.Generator:
+        return [checks.generator]
+    if inspect.isclass(kind) and kind.__module__.startswith("sflkit."):
+        protocol = getattr(kind, "_is_protocol", False)
+        return [] if protocol else [partial(checks.instance, _NAME, kind=kind)]
     return [m.func for m in marks] or [c for part in get_args(kind) for c in _own_checks(part)]
 
 

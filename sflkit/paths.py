@@ -64,7 +64,7 @@ def user_cache() -> Path:
 
 
 def figures() -> Path:
-    """Return the folder of the published figures, passports, index.csv and verdicts.csv."""
+    """Return the folder of the published figures, passports and verdicts."""
     return _env("SFLKIT_FIGURES") or _base() / "figures"
 
 

@@ -48,8 +48,7 @@ def largest_remainder(targets: ArrayLike, total: int, caps: ArrayLike | None = N
     base = np.floor(targets + 1e-9).astype(np.int64)
     if caps is not None:
         caps = checks.integers("caps", caps, ndim=1, low=0)
-        if caps.shape != targets.shape:
-            raise ValueError(f"caps has shape {caps.shape}; the targets need {targets.shape}, (n,)")
+        checks.shape("caps", caps, targets.shape, like="targets")
         caps = np.minimum(caps, total)  # so that their sum cannot overflow
         base = np.minimum(base, caps)
         total = min(total, int(np.sum(caps)))

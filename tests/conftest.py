@@ -97,7 +97,7 @@ def clone(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("companion.app.check.PARTS", ())  # it lacks most of what is published
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(tmp_path), str(ROOT))))
-    for name in ("SFLKIT_FIGURES", "SFLKIT_CACHE", "SFLKIT_WATCH", "SFLKIT_PUBLISH"):
+    for name in ("SFLKIT_FIGURES", "SFLKIT_CACHE", "SFLKIT_PUBLISH"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
 

@@ -35,38 +35,6 @@ def test_integer_passes(value, low, high):
 
 
 @pytest.mark.parametrize(
-    "value",
-    [
-        2.5,
-        NAN,
-        INF,
-        -INF,
-        np.float64(INF),
-        True,
-        np.True_,
-        "3",
-        None,
-        [3],
-        3j,
-        Decimal(3),
-        np.array(3),
-        0,
-        6,
-        HUGE,
-        -HUGE,
-        1e300,
-        Fraction(1, 3),
-        Fraction(HUGE, 3),
-    ],
-)
-def test_integer_refuses(value):
-    with pytest.raises(
-        ValueError, match=f"n={re.escape(repr(value))[:40]}.* must be an integer >= 1 and <= 5"
-    ):
-        checks.integer("n", value, 1, 5)
-
-
-@pytest.mark.parametrize(
     "value", [0.5, 1, 0, np.float32(0.5), np.int64(1), np.array(0.5), np.array(1), Fraction(1, 2)]
 )
 def test_real_passes(value):
@@ -74,32 +42,32 @@ def test_real_passes(value):
     assert type(found) is float and found == value
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        NAN,
-        INF,
-        -INF,
-        HUGE,
-        -HUGE,
-        Fraction(HUGE),
-        True,
-        np.False_,
-        "0.5",
-        None,
-        0.5j,
-        np.array([0.5]),
-        np.array("0.5"),
-        np.array(True),
-        np.array(0.5j),
-        np.array(None),
-        -0.1,
-        1.1,
-    ],
-)
-def test_real_refuses(value):
-    with pytest.raises(ValueError, match=r"must be a finite number >= 0 and <= 1"):
-        checks.real("x", value, 0, 1)
+def test_what_the_campaign_of_damaged_calls_does_not_try():
+    for value in (2.5, np.float64(INF), Decimal(3), np.array(3), 6, HUGE, Fraction(HUGE, 3)):
+        with pytest.raises(ValueError, match=r"n=.* must be an integer >= 1 and <= 5"):
+            checks.integer("n", value, 1, 5)
+    for value in (-0.1, 0, 1, Fraction(HUGE), np.array(True), np.array(0.5j), np.array(None)):
+        with pytest.raises(ValueError, match=r"x=.* must be a finite number > 0 and < 1"):
+            checks.real("x", value, above=0, below=1)
+    for value, message in (
+        (np.array([1, 1j], dtype=object), "must be an array of numbers"),
+        (np.array([1, "2"], dtype=object), "must be an array of numbers"),
+        ([HUGE], "must be an array of numbers"),
+        ([[1.0]], r"shape \(1, 1\)"),
+        ([1, 0], "holds 0.0; entries must be finite numbers >= 0 and <= 10 and > 0"),
+    ):
+        with pytest.raises(ValueError, match=f"a.*{message}"):
+            checks.array("a", value, ndim=1, low=0, high=10, above=0)
+    for value in (1, 0.0, [True], np.array([True])):
+        with pytest.raises(ValueError, match=r"x=.* must be True or False$"):
+            checks.flag("x", value)
+    for value in ([0.5], [True], [[0]], []):
+        with pytest.raises(ValueError, match="must be a non-empty vector of integers"):
+            checks.labels("labels", value)
+    with pytest.raises(ValueError, match="rows holds 3; entries must be integers >= 0 and <= 2"):
+        checks.indices("rows", [3], 3)
+    with pytest.raises(ValueError, match=r"a has shape \(1, 2\); it must be \(\) or \(2,\), as b"):
+        checks.shape("a", [[1, 2]], (), (2,), like="b")
 
 
 def test_more_workers_than_cores_are_allowed_with_a_warning(monkeypatch):
@@ -114,13 +82,6 @@ def test_more_workers_than_cores_are_allowed_with_a_warning(monkeypatch):
         checks.workers("jobs", 0)
 
 
-def test_real_excludes_open_ends():
-    assert checks.real("x", 0.5, above=0, below=1) == 0.5
-    for value in (0, 1):
-        with pytest.raises(ValueError, match=f"x={value} must be a finite number > 0 and < 1"):
-            checks.real("x", value, above=0, below=1)
-
-
 @pytest.mark.parametrize(
     "value",
     [[1, 2.5], (1, 2), np.array([1, 2], dtype=np.uint8), [True, False], [], 3, [Fraction(1, 2)]]
@@ -129,34 +90,6 @@ def test_real_excludes_open_ends():
 def test_array_passes(value):
     found = checks.array("a", value)
     assert found.dtype == np.float64 and found.tolist() == np.array(value, dtype=float).tolist()
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ([1j], "must be an array of numbers"),
-        (np.array([1 + 0j]), "must be an array of numbers"),
-        (np.array([1, 1j], dtype=object), "must be an array of numbers"),
-        (np.array(["1", "2"], dtype=object), "must be an array of numbers"),
-        (np.array([1, "2"], dtype=object), "must be an array of numbers"),
-        (["1"], "must be an array of numbers"),
-        ("1", "must be an array of numbers"),
-        ([None], "holds nan"),
-        ([[1], [1, 2]], "must be an array of numbers"),
-        ([HUGE], "must be an array of numbers"),
-        (np.array(["2026-01-01"], dtype="M8[D]"), "must be an array of numbers"),
-        (1.0, "shape ()"),
-        ([[1.0]], "shape (1, 1)"),
-        ([1, NAN], "holds nan"),
-        ([1, INF], "holds inf"),
-        ([1, -1], "holds -1.0"),
-        ([1, 11], "holds 11.0"),
-        ([1, 0], "holds 0.0; entries must be finite numbers >= 0 and <= 10 and > 0"),
-    ],
-)
-def test_array_refuses(value, message):
-    with pytest.raises(ValueError, match=f"a.*{re.escape(message)}"):
-        checks.array("a", value, ndim=1, low=0, high=10, above=0)
 
 
 def test_choice():
@@ -193,49 +126,9 @@ def test_simplex():
             checks.simplex("p", value)
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ([], r"labels has shape \(0,\)"),
-        ([[0]], r"labels has shape \(1, 1\)"),
-        ([0.5], "type float64; it must be a non-empty vector of integers"),
-        ([True], "type bool"),
-        (["a"], "type <U1"),
-        ([-1, 0], "labels holds -1; entries must be integers >= 0"),
-    ],
-)
-def test_labels(value, message):
-    assert checks.labels("labels", [2, 0]).tolist() == [2, 0]
-    with pytest.raises(ValueError, match=message):
-        checks.labels("labels", value)
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ([3], "rows holds 3; entries must be integers >= 0 and <= 2"),
-        ([-1], "rows holds -1"),
-        ([0.5], r"rows=\[0.5\] must be a vector of integers"),
-        ([[0]], r"rows=\[\[0\]\] must be a vector of integers"),
-    ],
-)
-def test_indices(value, message):
-    assert checks.indices("rows", [2, 0], 3).dtype == np.int64
-    assert checks.indices("rows", [], 3).tolist() == []
-    with pytest.raises(ValueError, match=message):
-        checks.indices("rows", value, 3)
-
-
 def test_limits_end_a_message():
     assert checks.limits() == "" and checks.limits(0) == " >= 0"
     assert checks.limits(0, 5, 1, 6) == " >= 0 and <= 5 and > 1 and < 6"
-
-
-def test_flags_are_booleans_alone():
-    assert checks.flag("x", np.True_) is True and checks.flag("x", np.array(False)) is False
-    for bad in ("no", 1, 0.0, None, [True], np.array([True])):
-        with pytest.raises(ValueError, match=r"x=.* must be True or False$"):
-            checks.flag("x", bad)
 
 
 def test_objects_of_a_wrong_class_are_named():

@@ -6,7 +6,6 @@ They are pyproject.toml (ranges), requirements.lock (exact versions) and environ
 from __future__ import annotations
 
 import ast
-import os
 import re
 import subprocess
 import tomllib
@@ -176,30 +175,3 @@ def test_every_import_is_declared(root, project, folder, extras):
                 assert known & {canonicalize_name(p) for p in providers.get(name, known)}, (
                     f"{path.name} imports {name}"
                 )
-
-
-def test_make_names_a_python_that_will_do(root, tmp_path):
-    needed = (
-        "requirements.lock",
-        "pyproject.toml",
-        "companion/pyproject.toml",
-        "sflkit/__init__.py",
-    )
-    for name in ("Makefile", *needed):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes((root / name).read_bytes())
-    # What an old machine answers.
-    for name in ("python3", "python3.11", "python3.12", "python3.13"):
-        (tmp_path / name).write_text(
-            '#!/bin/sh\n[ "$1" = --version ] && echo Python 3.9.1\nexit 1\n'
-        )
-        (tmp_path / name).chmod(0o755)
-    refused = subprocess.run(
-        ["make", "-C", tmp_path, "figures"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
-    )
-    assert refused.returncode == 2
-    assert "sflkit needs Python 3.11, 3.12 or 3.13; python3 is Python 3.9.1" in refused.stderr
-    assert not (tmp_path / ".venv").exists()

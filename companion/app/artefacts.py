@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from companion.judging import seals
+from companion.judging import recorded
 
 PAPERS = {"sfl": "SFL", "ds": "Data streams", "osafl": "OSAFL", "fats": "FATS"}
 # What an artefact's id begins with behind the paper's -> its name, and that in a narrow cell.
@@ -157,7 +157,7 @@ def by_paper(rows: pd.DataFrame) -> dict[str, list[Any]]:
 
     def place(row: Any) -> tuple:
         kind = _parsed(row.artefact.partition("-")[2])[0]
-        return kinds.index(kind), seals.natural_key(row.artefact)
+        return kinds.index(kind), recorded.natural_key(row.artefact)
 
     of = paper_of(rows)
     return {

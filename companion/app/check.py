@@ -4,20 +4,19 @@
 |---|---|
 | data/results: runs, small results, benchmarks | SHA256SUMS; each run's record and its digests |
 | data/paper_values | SHA256SUMS; sources and numbers in each table |
-| figures: pictures, numbers, passports | index.csv; the notebook, and its runs, published |
-| figures/verdicts.csv, parts.csv | the digest of each row; the declared claims; the answers |
+| figures: pictures, numbers, passports | SHA256SUMS; the notebook, and its runs, published |
+| figures/verdicts.csv, parts.csv | SHA256SUMS; the declared claims; the answers |
 | figures/parameters.json | the notebooks' parameters cells |
 | VERDICTS.md, tables of README and guides | what the templates make of the verdicts |
 
-Digests tell damage and slips. What only git knows, such as a changed sentence of a guide or another
-output of a notebook, is no damage: `differing` names the tracked files that differ from HEAD.
+Digests tell damage and slips. Of a changed sentence in a guide or another output of a notebook only
+git knows.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -25,14 +24,12 @@ from typing import NamedTuple
 from companion import story
 from companion.app import front_picture, gate, readme
 from companion.claims import declared
-from companion.judging import seals, tables
+from companion.judging import recorded, tables
 from companion.judging.claims import Answer, Claim, overall
 from companion.judging.rules import Judged
 from sflkit import paths
 from sflkit.runs import archive, store, sums
 
-# What is looked at; git says of the same files whether they differ from HEAD.
-TRACKED = ("data", "figures", "notebooks", "docs", "README.md", "VERDICTS.md")
 _BACK = "`git checkout -- {}` brings it back"
 _WHOLE = (  # as after a kill between an archive and its digests
     "its runs are whole, so where they were published since: cd data/results && sha256sum *.xz "
@@ -40,8 +37,9 @@ _WHOLE = (  # as after a kill between an archive and its digests
 )
 _SUMS = "where the change is meant: cd {} && sha256sum *.csv > SHA256SUMS"
 _DRAW = "`make figures` makes it anew"
+_KEPT = (sums.NAME, *recorded.COLUMNS)  # what nothing makes anew beside others
+
 _WRITE = "`sflkit verdicts --write-readme` writes it anew"
-_OTHERS = {"overview.json", "parameters.json"}  # of figures/, without a row in index.csv
 
 
 class Damage(NamedTuple):
@@ -84,24 +82,6 @@ def in_short(found: list[Damage]) -> str:
         return "what is published is whole"
     files = len({damage.file for damage in found})
     return f"{files} published file{'s are' if files > 1 else ' is'} damaged: `sflkit check`"
-
-
-def differing() -> list[str]:
-    """Return the tracked files, of those that are looked at, which differ from git's HEAD.
-
-    There are none where git cannot be asked.
-    """
-    root = gate.root()
-    command = ["git", "--no-optional-locks", "-C", str(root)]
-    options = {"capture_output": True, "text": True, "timeout": 60, "check": True}
-    try:
-        top = subprocess.run([*command, "rev-parse", "--show-toplevel"], **options).stdout.strip()
-        if Path(top).resolve() != root.resolve():  # a copy without history inside another clone
-            return []
-        names = ["diff", "-z", "--name-only", "HEAD", "--", *TRACKED]
-        return subprocess.run([*command, *names], **options).stdout.split("\0")[:-1]
-    except (OSError, subprocess.SubprocessError):
-        return []
 
 
 # --- numbers --------------------------------------------------------------------------------------
@@ -152,47 +132,45 @@ def paper_values(root: Path) -> Iterator[Damage]:
 
 
 def figures(root: Path) -> Iterator[Damage]:
-    """Compare the files of figures/ with index.csv and passports, and these with their runs."""
+    """Compare the files of figures/ with their digests, and passports with notebooks and runs."""
     folder = root / "figures"
-    wrong = seals.damages(folder)
-    yield from (Damage(damage.file, damage.wrong, _DRAW) for damage in wrong)
-    for name in seals.COLUMNS:
-        if not (folder / name).is_file():
-            yield Damage(folder / name, "it is missing", _DRAW)
-    rows = {row["artefact"]: row for row in seals.rows(folder / "index.csv")}
-    for file in sorted({*folder.glob("*.csv"), *folder.glob("*.json")}):
-        if file.stem not in rows and file.name not in {*_OTHERS, *seals.COLUMNS}:
-            yield Damage(file, seals.NO_ROW, _DRAW)
-    bench = [Path(name).name for name in folder.glob("bench.png")]
-    for file, said in sums.damages(folder, bench):
-        yield Damage(file, said, f"{_BACK}, `make bench` makes it anew")
+    files = [file.name for end in ("png", "csv", "json") for file in folder.glob(f"*.{end}")]
+    wrong = dict(sums.damages(folder, [*files, *recorded.COLUMNS]))
+    for file, said in wrong.items():
+        yield Damage(file, said, _BACK if file.name in _KEPT else f"{_BACK}, {_DRAW}")
     if not front_picture.is_current():
         said = "it, or overview.json, is not what was drawn from the numbers beside it"
         yield Damage(folder / "overview.png", said, _WRITE)
-    damaged = {damage.artefact for damage in wrong}
     books = {book.name: book for book in gate.notebooks()}
     there = paths.published()
     read = (archive.read(name, there).records for name in archive.experiments(there))
     published = {key for records in read for key in records}
-    for artefact in rows.keys() - damaged:
-        file, book = folder / f"{artefact}.json", books.get(rows[artefact]["notebook"])
-        if book is None or (book.artefacts and artefact not in book.artefacts):
-            said = f"{rows[artefact]['notebook']} is no notebook that draws it"
-            yield Damage(file, said, "`git checkout -- figures` brings it and index.csv back")
-        elif book.plan:  # others compute as they run
-            runs = set(json.loads(paths.read(file))["results"])
-            if lost := sorted(runs - published):
-                said = f"{len(lost)} of its {len(runs)} runs are not published, such as {lost[0]}"
-                yield Damage(file, said, f"`make paper ONLY={book.number}` computes them")
+    for file in sorted(set(folder.glob("*.json")) - set(wrong)):
+        if file.name in ("overview.json", "parameters.json"):
+            continue
+        passport = json.loads(paths.read(file))
+        book = books.get(passport["notebook"])
+        if book is None or (book.artefacts and file.stem not in book.artefacts):
+            yield Damage(file, f"{passport['notebook']} is no notebook that draws it", _BACK)
+        elif book.plan and (lost := sorted(set(passport["results"]) - published)):
+            # notebooks without a plan compute as they run
+            said = f"{len(lost)} of its {len(passport['results'])} runs are not published, such as"
+            way = f"`make paper ONLY={book.number}` computes them"
+            yield Damage(file, f"{said} {lost[0]}", way)
 
 
 def verdicts(root: Path) -> Iterator[Damage]:
     """Compare the recorded verdicts with the claims as they are declared today."""
     file = root / "figures" / "verdicts.csv"
     claims, parts = declared(), {}
-    for part in seals.rows(file.with_name("parts.csv")):
+    try:
+        tables = [recorded.read_table(file.with_name(name)) for name in recorded.COLUMNS]
+    except recorded.DamagedTable:  # which `figures` names
+        return
+    said, judged = (table.to_dict("records") for table in tables)
+    for part in judged:
         parts.setdefault(part["artefact"], []).append(part)
-    rows = {row["artefact"]: row for row in seals.rows(file)}
+    rows = {row["artefact"]: row for row in said}
     if lost := sorted(claims.keys() - rows.keys()):
         said = f"there is no verdict on {len(lost)} claims, such as {lost[0]}"
         yield Damage(file, said, _DRAW)
@@ -230,24 +208,12 @@ def _differs(claim: Claim, row: Mapping[str, str], parts: list[Mapping[str, str]
 
 def parameters(root: Path) -> Iterator[Damage]:
     """Compare figures/parameters.json with the notebooks' parameters cells."""
-    file, cells = root / "figures" / "parameters.json", {}
-    for book in gate.notebooks():
-        try:
-            cells |= story.of_cells([book])
-        except gate.GateError as error:
-            yield Damage(book.path, str(error), _BACK)
-    try:
-        content = paths.read(file)
-    except OSError as error:
-        yield Damage(file, f"it cannot be read: {error.strerror}", _BACK)
-        return
-    if content == story.as_text(cells).encode():
-        return
-    lines = {name: story.as_text({name: said})[2:-3].encode() for name, said in cells.items()}
-    other = [name for name, line in lines.items() if line not in content]
-    said = f"the parameters cells say otherwise of {', '.join(other) or 'all notebooks'}"
-    run = f'`make figures ONLY="{" ".join(name[:2] for name in other)}"` publishes what they say'
-    yield Damage(file, said, f"{_BACK}, {run}")
+    known, cells = story.published_parameters(), story.of_cells(gate.notebooks())
+    if other := sorted(name for name in known | cells if known.get(name) != cells.get(name)):
+        said = f"the parameters cells say otherwise of {', '.join(other)}"
+        only = " ".join(name[:2] for name in other)
+        way = f'{_BACK}, `make figures ONLY="{only}"` publishes what they say'
+        yield Damage(root / "figures" / "parameters.json", said, way)
 
 
 def pages(root: Path) -> Iterator[Damage]:
@@ -257,7 +223,7 @@ def pages(root: Path) -> Iterator[Damage]:
             content = paths.read(page)
             if make(content.decode("utf-8")).encode() != content:
                 yield Damage(page, "its generated part is out of date", _WRITE)
-        except seals.DamagedTable:
+        except recorded.DamagedTable:
             yield Damage(page, "it hangs on verdicts that are damaged", "mend these first")
         except (OSError, ValueError) as error:
             yield Damage(page, str(error), _BACK)

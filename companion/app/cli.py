@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from companion.app import gate, kernels, refresh, runner
-from companion.judging import seals
+from companion.judging import recorded
 from sflkit import paths
 
 app = typer.Typer()
@@ -46,7 +46,7 @@ def _exits() -> Iterator[None]:
     except gate.GateError as error:
         typer.echo(f"sflkit: {error}", err=True)
         raise typer.Exit(2) from None
-    except (kernels.NotebookFailed, paths.CannotWrite, seals.DamagedTable) as error:
+    except (kernels.NotebookFailed, paths.CannotWrite, recorded.DamagedTable) as error:
         typer.echo(f"sflkit: {error}", err=True)
         raise typer.Exit(1) from None
 
@@ -72,7 +72,6 @@ def run(
     """
     began = time.time()
     with _exits():
-        runner.die_with(os.environ.get(runner.WATCH))
         done = runner.run(gate.find(notebook), profile, tuple(setting or ()), typer.echo)
     typer.echo(f"{done.name.split('.')[0]}: {time.time() - began:.0f} s -> {done}")
     drawn = paths.out() / "figures" if profile else done.parent / "figures"
@@ -107,26 +106,16 @@ def figures(
 
     began = time.time()
     with _exits():
-        runner.die_with(os.environ.get(runner.WATCH))
-        os.environ[runner.WATCH] = runner.this_process()
         if pdf:
             os.environ["SFLKIT_PDF"] = "1"
         books, folder = gate.select(only), paths.figures()
-        mine = {book.name for book in books} | {name for book in books for name in book.artefacts}
-        damaged = seals.damages(folder)
-        if only:
-            damaged = [found for found in damaged if mine & {found.notebook, found.artefact}]
-        for damage in damaged:
-            typer.echo(f"{damage}; drawn anew")
-        seals.mend(folder, damaged)
+        for damage in [] if only else recorded.drop_damaged(folder):
+            typer.echo(f"{damage}; filled anew")
         force = force or pdf
         done = refresh.refresh_all(books, jobs, echo=typer.echo, solutions=False, force=force)
-        damaged = seals.damages(folder)
-        for damage in damaged:
-            typer.echo(f"sflkit: {damage}; `make figures` draws all anew", err=True)
-        if not damaged:  # what README and VERDICTS.md say must not hang on it
-            readme.refresh_readme()
-            typer.echo(check.in_short(check.damages()))
+        readme.refresh_readme()
+        damaged = check.damages()
+        typer.echo(check.in_short(damaged))
     typer.echo(f"{len(books)} notebooks in {time.time() - began:.0f} s; figures in {folder}")
     if damaged or not done:
         raise typer.Exit(1)
@@ -142,7 +131,6 @@ def compute_published(jobs: Jobs = 2, only: Only = "") -> None:
     from sflkit.runs import origin
 
     with _exits():
-        runner.die_with(os.environ.get(runner.WATCH))
         books = gate.select(only)
         runner.cores()  # refuses a wrong number of threads
         if hasattr(os, "nice"):
@@ -176,14 +164,14 @@ def missing_runs(
 
 @app.command("status")
 def published_status(only: Only = "") -> None:
-    """Say which published runs are done and missing, and how long they will take.
+    """Say which published runs are done and missing, and how long these may take.
 
     Exit code 1 where what is published is damaged, see `sflkit check`.
     """
     from companion.app import check, paper
 
     with _exits():
-        text, works = paper.status(gate.select(only), everything=not only.strip())
+        text, works = paper.status(gate.select(only))
         typer.echo(text)
         damaged = check.damages()
         typer.echo(check.in_short(damaged))
@@ -204,8 +192,6 @@ def check_published() -> None:
         found = check.damages()
         for damage in found:
             typer.echo(damage)
-        if differing := check.differing():
-            typer.echo(f"other than in git's HEAD: {', '.join(differing)}")
     typer.echo(f"{check.in_short(found)} ({time.time() - began:.1f} s)")
     if found:
         raise typer.Exit(1)
@@ -228,8 +214,7 @@ def audit_runs(
         asked = list(asked.values())
         findings = []
         for run in audit.pick(asked, runs, seed):
-            finding = audit.check(run, rounds)
-            findings.append(audit.check_anew(run, rounds) if finding.state == "drifts" else finding)
+            findings.append(audit.check(run, rounds))
             typer.echo(audit.said(findings[-1]))
     typer.echo(audit.line(findings, asked))
     if any(finding.state == "differs" for finding in findings):

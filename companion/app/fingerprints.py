@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import Any
 
 from sflkit import paths
-from sflkit.runs import origin
+from sflkit.runs import origin, sums
 
 _LIBRARY = os.path.dirname(os.path.abspath(paths.__file__)) + os.sep
 
 ALL_VERDICTS = "90"  # the notebook that shows what the others have found
-_TABLES = ("verdicts.csv", "parts.csv", "index.csv")
+_TABLES = ("verdicts.csv", "parts.csv")
 _PACKAGES = ("sflkit", "companion")
 _NOT_READ = ("out", ".git", ".venv")  # folders of a clone in which nothing is a source
 
@@ -142,7 +142,7 @@ def _counts(read: Path, file: Path) -> bool:
     if not read.is_file() or read.suffix == ".ipynb" or (inside and inside[0] in _NOT_READ):
         return False
     if inside[:1] == ("figures",):
-        return file.name.startswith(ALL_VERDICTS) and read.name != "index.csv"
+        return file.name.startswith(ALL_VERDICTS) and read.name != sums.NAME
     return True
 
 
@@ -152,16 +152,13 @@ def _made(file: Path) -> dict[str, str]:
 
     folder, name = paths.clone_root() / "figures", file.stem
     about = json.loads(file.read_text(encoding="utf-8"))["metadata"].get("sflkit", {})
-    mine = set(about.get("artefacts", ()))
+    said = f'"notebook": "{name}"'.encode()
+    drawn = {passport.stem for passport in folder.glob("*.json") if said in passport.read_bytes()}
+    mine = drawn | set(about.get("artefacts", ()))
     rows = []
-    for table in _TABLES:
-        if (folder / table).is_file():
-            found = pd.read_csv(folder / table, dtype=str, keep_default_na=False)
-            own = found["artefact"].isin(mine)
-            if "notebook" in found:
-                own |= found["notebook"] == name
-                mine |= set(found.loc[own, "artefact"])
-            rows.append(found[own].to_csv(index=False))
+    for table in filter(Path.is_file, map(folder.joinpath, _TABLES)):
+        found = pd.read_csv(table, dtype=str, keep_default_na=False)
+        rows.append(found[found["artefact"].isin(mine)].to_csv(index=False))
     figures = sorted(one for name in mine for one in folder.glob(f"{name}.*"))
     return {
         "notebook": _digest(str(file)),

@@ -18,6 +18,7 @@ import pandas as pd
 from companion import figures
 from companion.judging import tables
 from sflkit import paths
+from sflkit.runs import sums
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,6 +68,7 @@ def draw() -> Path:
     file = paths.figures() / "overview.png"
     paths.write_atomic(file, picture)
     paths.write_atomic(file.with_suffix(".json"), _passport(picture))
+    sums.put(file.parent, [file.name, "overview.json"])
     return file
 
 

@@ -7,15 +7,13 @@ costs least, hands it to `sweep.run_many`, and goes on until no plan lacks anyth
 first a file of its own and is packed into the tracked archives at the end, so that a kill costs the
 runs in flight; a second call beside it shares the work, since every run has a lock.
 
-The price of a run is the median seconds of the runs of its experiment that share most fields with
-it, the seed aside, each scaled by the ratio of their `LENGTHS`.
+What a run will cost is told by the median seconds of the published runs of its experiment.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
-import math
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -28,11 +26,7 @@ from companion import plans, shelf, story
 from companion.app import gate
 from sflkit import machine, paths
 from sflkit.runs import SweepError, lane, sweep
-from sflkit.runs.keys import canonical, describe
-
-LENGTHS = ("rounds", "episodes", "repeats")
-_ROW = "{:<30} {:>5} {:>8} {:>8}  {}"  # of the table that `status` returns
-_NAMED = 5  # results that nobody wants which are named
+from sflkit.runs.keys import describe
 
 
 class Course:
@@ -143,12 +137,11 @@ def compute(books: Sequence[gate.Notebook], jobs: int, echo: Callable[[str], Any
     found = courses(books, records)
     echo(f"{len(records)} results in {folder}; {_left(found, records, jobs)}")
     while waiting := [c for c in found if not c.error and c.missing(records)]:
-        prices = Prices(records.values())
-        course = min(waiting, key=lambda c: _turn(c, records, prices))
-        cost = {key: prices.of(course.runs[key][1]) for key in course.missing(records)}
-        echo(f"{course}: {len(cost)} runs, {in_words(list(cost.values()), jobs)}")
-        course.compute(sorted(cost, key=lambda key: (cost[key] is None, cost[key])), jobs)
-        came = ((key, shelf.read_record(key, folder)) for key in cost)
+        course = min(waiting, key=lambda c: _turn(c, records))
+        keys = course.missing(records)
+        echo(f"{course}: {in_words([course.runs[key][1] for key in keys], records, jobs)}")
+        course.compute(keys, jobs)
+        came = ((key, shelf.read_record(key, folder)) for key in keys)
         records |= {key: record for key, record in came if record is not None}
         for other in found:
             other.go_on(records)
@@ -169,123 +162,72 @@ def missing(books: Iterable[gate.Notebook], gpu: bool = False) -> str:
     With `gpu` it is those of stages that are marked for one. Raises gate.GateError as `begin`.
     """
     records = shelf.survey(paths.published()).records
-    prices = Prices(records.values())
-    found = {}
+    prices, found = prices_of(records), {}
     for course in courses(books, records):
         for key in course.missing(records) if not gpu or course.stage.gpu else ():
             config, head = course.runs[key]
-            found[key] = lane.Order(course.stage.run, config, key, prices.of(head))
+            price = prices.get(head["experiment"])
+            found[key] = lane.Order(course.stage.run, config, key, price)
     return lane.as_list(found.values())
 
 
-def _turn(course: Course, records: Mapping, prices: Prices) -> tuple[bool, float]:
+def _turn(course: Course, records: Mapping[str, dict]) -> tuple[bool, float]:
     """Return by what stages are ordered: those for a GPU first, where there is one; then seconds,
-    a stage of unknown price last.
+    where what was never run costs nothing.
     """
-    known = [prices.of(course.runs[key][1]) for key in course.missing(records)]
-    seconds = math.inf if None in known else sum(known)
+    prices = prices_of(records)
+    heads = (course.runs[key][1] for key in course.missing(records))
+    seconds = sum(prices.get(head["experiment"], 0.0) for head in heads)
     return not (course.stage.gpu and machine.device().type == "cuda"), seconds
 
 
-def _left(found: Iterable[Course], records: Mapping[str, dict], jobs: int) -> str:
-    wanted = {key: run for course in found for key, run in course.wanted.items()}
-    prices = Prices(records.values())
-    left = [prices.of(head) for key, (_, head) in wanted.items() if key not in records]
-    return f"{len(left)} are missing, {in_words(left, jobs)}" if left else "none is missing"
+def _left(found: Iterable[Course], records: Mapping[str, dict], jobs: int = 1) -> str:
+    wanted = {key: head for course in found for key, (_, head) in course.wanted.items()}
+    left = [head for key, head in wanted.items() if key not in records]
+    return f"missing are {in_words(left, records, jobs)}" if left else "none is missing"
 
 
-def status(books: Sequence[gate.Notebook], everything: bool = True) -> tuple[str, bool]:
-    """Return a table of how far the runs of some notebooks are, and whether every plan works.
+def status(books: Sequence[gate.Notebook]) -> tuple[str, bool]:
+    """Return how far the runs of some notebooks are, a line each, and whether every plan works.
 
-    Below it stand errors of plans, damaged results and, where the notebooks are `everything`, those
-    that no plan asks for. A run that several notebooks share counts once in the total. Nothing is
-    written or deleted. Raises gate.GateError as `begin`.
+    A run that several notebooks share counts once in the total. Below stand errors of plans and
+    damaged results. Nothing is written or deleted. Raises gate.GateError as `begin`.
     """
     records, damaged = shelf.survey(paths.published())
     found = courses(books, records)
-    prices = Prices(records.values())
-    lines = [_ROW.format("notebook", "done", "missing", "spent", "left")]
-    shared: dict[str, tuple[Any, dict]] = {}
+    lines = []
     for course in found:
-        later = "" if course.ended else ", then error" if course.error else ", then later stages"
-        lines.append(_row(course.book.name, course.wanted, records, prices, later))
-        shared |= course.wanted
-    lines.append(_row("total", shared, records, prices, ""))
+        done = sum(key in records for key in course.wanted)
+        later = "" if course.ended else "; then an error" if course.error else "; then more stages"
+        lines.append(f"{course.book.name}: {done} done, {_left([course], records)}{later}")
+    lines.append(f"total: {_left(found, records)}")
     for course in found:
         if course.error:
             last = course.error.strip().splitlines()[-1]
             lines.append(f"failed: the plan {course.book.plan} of {course}: {last}")
     for key, wrong in damaged.items():
         lines.append(f"damaged, taken for missing: {paths.published() / key}: {wrong}")
-    unwanted = defaultdict(list)
-    for key in sorted(records.keys() - shared.keys() if everything else ()):
-        experiment, _, name = key.partition("/")
-        unwanted[experiment].append(name)
-    to_come = ", ".join(course.book.number for course in found if not course.ended)
-    still = f" (stages of {to_come} are to come and may ask for them)" if to_come else ""
-    for experiment, names in unwanted.items():
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        said = f"{len(names)} results of {experiment}: {', '.join(names[:_NAMED])}{more}"
-        lines.append(f"wanted by no plan{still}: {said}")
     return "\n".join(lines), not any(course.error for course in found)
 
 
-def _row(name: str, wanted: Mapping, records: Mapping, prices: Prices, later: str) -> str:
-    done = [key for key in wanted if key in records]
-    left = [prices.of(head) for key, (_, head) in wanted.items() if key not in records]
-    spent = sum(records[key]["seconds"] for key in done)
-    time = (in_words(left) if left else "-") + later
-    return _ROW.format(name, len(done), len(left), span(spent), time)
+def prices_of(records: Mapping[str, dict]) -> dict[str, float]:
+    """Return the median seconds of a run by experiment."""
+    seen = defaultdict(list)
+    for record in records.values():
+        seen[record["experiment"]].append(record["seconds"])
+    return {experiment: median(seconds) for experiment, seconds in seen.items()}
 
 
-class Prices:
-    """What runs will cost, in seconds, by the records of finished ones."""
-
-    def __init__(self, records: Iterable[dict]):
-        self._seen = defaultdict(list)
-        for record in records:
-            self._seen[record["experiment"]].append((record["config"], record["seconds"]))
-        self._known: dict[str, float | None] = {}
-
-    def of(self, head: dict) -> float | None:
-        """Return the price of the run that `describe` describes; None where no run of its
-        experiment has ended yet.
-        """
-        config = {name: value for name, value in head["config"].items() if name != "seed"}
-        text = canonical([head["experiment"], config])
-        if text not in self._known:
-            self._known[text] = _nearest(config, self._seen.get(head["experiment"], []))
-        return self._known[text]
-
-
-def _nearest(config: dict, seen: Sequence[tuple[dict, float]]) -> float | None:
-    """Return the median seconds of the runs whose configs share most fields with `config`."""
-    shared = [sum(n in c and c[n] == value for n, value in config.items()) for c, _ in seen]
-    scaled = []
-    for (other, seconds), share in zip(seen, shared, strict=True):
-        if share == max(shared):
-            names = [name for name in LENGTHS if config.get(name) and other.get(name)]
-            scaled.append(seconds * math.prod(config[name] / other[name] for name in names))
-    return median(scaled) if scaled else None
-
-
-def in_words(prices: Sequence[float | None], jobs: int = 1) -> str:
-    """Return how long runs of these prices will take, `jobs` at a time, and how many are unknown.
-
-    The sum is shared out evenly, but nothing ends before the dearest run does.
-    """
-    known = [price for price in prices if price is not None]
-    parts = [f"about {span(max(sum(known) / jobs, *known))}"] if known else []
-    if unknown := len(prices) - len(known):
-        parts.append(f"{unknown} unknown")
-    return " + ".join(parts)
-
-
-def span(seconds: float) -> str:
-    """Return a number of seconds as people say it: 0.4 s, 38 s, 12 min, 3.4 h."""
-    if seconds < 99.5:
-        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 99.5 * 60 else f"{seconds / 3600:.1f} h"
+def in_words(heads: Sequence[dict], records: Mapping[str, dict], jobs: int = 1) -> str:
+    """Return how many runs there are and how many minutes they will take, `jobs` at a time."""
+    prices = prices_of(records)
+    known = [prices[head["experiment"]] for head in heads if head["experiment"] in prices]
+    words = f"{len(heads)} runs"
+    if known:
+        words += f", about {sum(known) / 60 / jobs:.0f} minutes"
+    if unknown := len(heads) - len(known):
+        words += f", {unknown} of unknown length"
+    return words
 
 
 def begin(book: gate.Notebook, profile: str = "", settings: Sequence[str] = ()) -> Any:

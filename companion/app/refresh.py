@@ -15,6 +15,7 @@ from companion import story
 from companion.app import fingerprints, gate, links, runner
 from companion.app.documents import read_notebook
 from companion.app.kernels import NotebookFailed, cell_seconds, watched
+from companion.judging import tables
 from sflkit import paths
 
 # What JupyterLab writes into a notebook that it opens with ipykernel's own kernel, so that opening
@@ -47,6 +48,8 @@ def refresh_all(
     gate.GateError
         Before anything starts, when an environment variable is not allowed, or nothing
         can be written to `paths.out()`.
+    recorded.DamagedTable
+        Likewise, when the recorded verdicts are damaged.
     """
     cell_seconds()
     files = [book.path for book in books]
@@ -78,6 +81,7 @@ def refresh_all(
     first = sorted((file for file in files if file not in last), key=longest)
     alone = paths.lock("figures", folder=paths.out() / ".locks")  # of all that publish here
     with alone, ThreadPoolExecutor(jobs) as pool, runner.environment(**{paths.PUBLISH: "1"}):
+        tables.all_verdicts()
         story.keep(books)
         return all([*pool.map(one, first), *pool.map(one, last)])
 

@@ -2,9 +2,8 @@
 
 Every run is written under a temporary name and renamed when complete, so that a killed run leaves
 nothing that looks finished. A kernel dies with the process that started it (ipykernel polls its
-parent); `die_with` does the same one level up, so that `kill -9` on any process of the chain make -
-sflkit figures - kernel ends all that is below it. What surrounds a kernel, such as the bound on the
-seconds of a cell, is in `kernels`; `refresh` executes notebooks in place.
+parent). What surrounds a kernel, such as the bound on the seconds of a cell, is in `kernels`;
+`refresh` executes notebooks in place.
 """
 
 from __future__ import annotations
@@ -14,11 +13,7 @@ import itertools
 import json
 import logging
 import os
-import platform
-import re
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,52 +22,7 @@ from companion.app import compare, gate
 from companion.app.kernels import NotebookFailed, cell_seconds, watched
 from sflkit import machine, paths
 
-# host:pid of whoever started us and would want us gone when it is gone; a bare pid is one of this
-# host.
-WATCH = "SFLKIT_WATCH"
 _THREAD_LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-
-
-def this_process() -> str:
-    """Return what `die_with` of another process takes to watch this one: host:pid."""
-    return f"{platform.node()}:{os.getpid()}"
-
-
-def die_with(process: str | int | None) -> None:
-    """End this process, without clean-up, within about a second of the end of `process`.
-
-    `process` is a pid, or host:pid; where it is empty, nothing is watched. One of another host, as
-    in the environment of a cluster job, cannot be watched from here and is ignored.
-
-    Raises
-    ------
-    gate.GateError
-        If `process` is of another form.
-    """
-    if not process:
-        return
-    match = re.fullmatch(r"(?:(.*):)?(\d+)", str(process))
-    if not match:
-        raise gate.GateError(
-            f"{WATCH}={process!r} must read host:pid or pid; unset it unless you mean to end with "
-            "that process"
-        )
-    if match[1] not in (None, platform.node()):
-        return
-    import psutil
-
-    try:
-        parent = psutil.Process(int(match[2]))
-    except psutil.NoSuchProcess:
-        os._exit(1)
-
-    def watch() -> None:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            while parent.is_running() and parent.status() != psutil.STATUS_ZOMBIE:
-                time.sleep(0.5)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True, name="die-with-parent").start()
 
 
 def cores() -> int:
@@ -124,8 +74,6 @@ def run(
     values = gate.resolve(book, profile, settings)
     limit = cell_seconds(bounded=not values)
     check_writable(paths.out() / (profile or "runs"))
-    if own := os.environ.get("IPYTHONDIR"):  # a kernel that cannot write there dies without a word
-        check_writable(Path(own))
     _check_plan(book, profile, settings)
     done = (paths.out() / profile if profile else _new_folder(book)) / book.path.name
     failed = done.with_suffix(".failed.ipynb")

@@ -9,7 +9,6 @@ fractions: every history of a tiny federation, every outcome of forgetting.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -17,11 +16,13 @@ import numpy as np
 import pandas as pd
 
 from companion.judging import tables
-from companion.judging.errata import CounterExample, corrected, counter_example, printed
+from companion.judging.errata import CounterExample, Examples, corrected, counter_example, printed
 from companion.notebooks.fats_shared import TINY
 from companion.notebooks.n40 import restart_distances
 from sflkit.fats import bounds, enumeration, expected_time, forgetting, stability
 from sflkit.fats.history import History, draw_batches, draw_clients, draw_history
+
+EXAMPLES = Examples()
 
 # MNIST in Table 2: M, N, K, b, E, R.
 _MNIST = {
@@ -34,10 +35,10 @@ _MNIST = {
 }
 
 
+@EXAMPLES.of(13)
 def forget_a_sample() -> CounterExample:
     """Show item 13: the first sample of the first client of two, with two samples each."""
     return counter_example(
-        13,
         "Forgetting a sample is exact: the distance to retraining is 0.",
         printed("Algorithm 2, one request", _distance("printed", [(0, 0)]), "=", 0),
         printed(
@@ -58,6 +59,7 @@ def forget_a_sample() -> CounterExample:
     )
 
 
+@EXAMPLES.of(14)
 def coupling() -> CounterExample:
     """Show item 14: the proof's coupling draws clients and mini-batches of each hit round again."""
     law, goal = enumeration.drawn_law(**TINY), enumeration.retrained_law([(0, 0)], **TINY)
@@ -78,7 +80,6 @@ def coupling() -> CounterExample:
             key = enumeration.history_key(new)
             after[key] = (after.get(key, (Fraction(0),))[0] + weight * p, new)
     return counter_example(
-        14,
         "The coupling in the proof has the law of retraining: the distance is 0.",
         printed(
             "clients and mini-batches of hit rounds redrawn",
@@ -90,6 +91,7 @@ def coupling() -> CounterExample:
     )
 
 
+@EXAMPLES.of(15)
 def low_memory() -> CounterExample:
     """Show item 15: after a hit the variant without a history trains again from the start."""
     law, goal = enumeration.drawn_law(**TINY), enumeration.retrained_law([(0, 0)], **TINY)
@@ -100,18 +102,17 @@ def low_memory() -> CounterExample:
         for keep in (False, True)
     }
     return counter_example(
-        15,
         "Training again from the start after a hit is exact: the distance is 0.",
         printed("all clients drawn again", after[False], "=", 0),
         corrected("with the same clients as before", after[True], "=", 0),
     )
 
 
+@EXAMPLES.of(16)
 def cheaper_rules() -> CounterExample:
     """Show item 16: what has to be drawn again, for two clients of two samples and two steps."""
     sizes = {"clients_per_round": 2, "local_steps": 2}
     return counter_example(
-        16,
         "Forgetting a sample is exact: the distance to retraining is 0.",
         printed(
             "Algorithm 2: every slot of the round, and its clients",
@@ -140,10 +141,10 @@ def cheaper_rules() -> CounterExample:
     )
 
 
+@EXAMPLES.of(17)
 def forget_a_client() -> CounterExample:
     """Show item 17: Algorithm 3 is exact as printed, here for the first of three clients."""
     return counter_example(
-        17,
         "Forgetting a client is exact: the distance to retraining is 0.",
         printed(
             "Algorithm 3, one request",
@@ -160,24 +161,24 @@ def forget_a_client() -> CounterExample:
     )
 
 
+@EXAMPLES.of(18)
 def loaded_model() -> CounterExample:
     """Show item 18: one client of three samples, two steps, a hit at the second."""
     distance = restart_distances()
     return counter_example(
-        18,
         "Restarting inside a round is exact: the distance to retraining is 0.",
         printed("the model after step t₀ is loaded", distance["printed"], "=", 0),
         corrected("the model before step t₀", distance["from before"], "=", 0),
     )
 
 
+@EXAMPLES.of(19)
 def drawn_twice() -> CounterExample:
     """Show item 19: two clients of two samples, both slots of a round may be the same client."""
     sizes = dict(TINY, clients_per_round=2)
     law = enumeration.drawn_law(**sizes)
     used = sum(p for p, history in law.values() if history.first_use(0, 0) is not None)
     return counter_example(
-        19,
         "Lemma 1's proof takes the K R slots as independent, so that 1 − (1 − b/(MN))² = 7/16.",
         printed(
             "one series of mini-batches for both slots", Fraction(3, 4) / 2, "=", Fraction(7, 16)
@@ -186,6 +187,7 @@ def drawn_twice() -> CounterExample:
     )
 
 
+@EXAMPLES.of(20)
 def loose_lemma() -> CounterExample:
     """Show item 20: the distance that one sample makes, against Lemma 1, for one round of two."""
     sizes = dict(TINY, clients_per_round=2)
@@ -194,13 +196,13 @@ def loose_lemma() -> CounterExample:
     )
     found = stability.stability(**sizes)
     return counter_example(
-        20,
         f"The laws with and without a sample are {exact} apart, enumerated.",
         printed("ρ_S = b K T / (M N)", found.rho_s, "=", exact),
         corrected("the probability of being used", found.p_sample, "=", exact),
     )
 
 
+@EXAMPLES.of(21)
 def table_2() -> CounterExample:
     """Show item 21: Table 2's samples of CIFAR-10, and MNIST with the 100 clients of the text."""
     text = tables.paper_value("fats", "fats", "clients of the simulated data sets")
@@ -210,7 +212,6 @@ def table_2() -> CounterExample:
         **_MNIST | {"n_clients": 600, "samples_per_client": 50_000 / 600, "rounds": 50}
     )
     return counter_example(
-        21,
         "CIFAR-10 trains on 50,000 images, and ρ_C = K R / M is at most 1.",
         printed("samples of CIFAR-10 in Table 2", samples, "=", 50_000),
         printed("ρ_C of MNIST with the text's 100 clients", rho[text], "≤", 1),
@@ -219,19 +220,20 @@ def table_2() -> CounterExample:
     )
 
 
+@EXAMPLES.of(22)
 def rounding() -> CounterExample:
     """Show item 22: line 3 of Algorithm 1 for M = 40, R = 4, E = 5, N = 100 and rho_C = 0.15."""
     sizes = {"n_clients": 40, "samples_per_client": 100, "local_steps": 5, "rounds": 4}
     plan = stability.plan(rho_s=0.3, rho_c=0.15, **sizes)
     nearest = math.floor(0.15 * 40 / 4 + 0.5)  # 1.5 clients a round
     return counter_example(
-        22,
         "Whole numbers of clients keep the promised ρ_C = 0.15.",
         printed("ρ_C M / R = 1.5 rounded to the nearest", nearest * 4 / 40, "≤", 0.15),
         corrected("rounded down", plan.rho_c, "≤", 0.15),
     )
 
 
+@EXAMPLES.of(23)
 def too_few_rounds() -> CounterExample:
     """Show item 23: Theorem 5 for MNIST with unit constants, and the step that balances (9).
 
@@ -245,7 +247,6 @@ def too_few_rounds() -> CounterExample:
     eta = np.geomspace(0.1, 10, 20_001)
     least = (2 / eta + eta).min()
     return counter_example(
-        23,
         "MNIST's rounds are enough for Theorem 5 with unit constants, and its step is the best.",
         printed("R = 30, against 2√(λ/Γ)", 30, ">", 2 / math.sqrt(theorem.gamma)),
         printed("2/η + η at the theorem's step, η = 1", 3, "≤", least + 1e-6),
@@ -253,6 +254,7 @@ def too_few_rounds() -> CounterExample:
     )
 
 
+@EXAMPLES.of(45)
 def sizes_after_deletion() -> CounterExample:
     """Show item 45: one of MNIST's 300 clients is forgotten; Algorithm 1 called again plans K."""
     small = _MNIST | {"samples_per_client": 20, "batch_size": 1}
@@ -260,13 +262,13 @@ def sizes_after_deletion() -> CounterExample:
     after = forgetting.forget_client(history, 0, np.random.default_rng(1)).history
     again = math.floor(0.5 * 299 / 30)
     return counter_example(
-        45,
         "A deletion leaves the number of clients per round as it was, 5.",
         printed("K = ⌊ρ_C M / R⌋ computed anew", again, "=", 5),
         corrected("K kept", after.clients.shape[1], "=", 5),
     )
 
 
+@EXAMPLES.of(59)
 def nearly_everything() -> CounterExample:
     """Show item 59: one client of 100 samples, one step, b = 1, requests one after another.
 
@@ -275,25 +277,25 @@ def nearly_everything() -> CounterExample:
     hits = [Fraction(1, 100 - i) for i in range(99)]
     most, three_quarters = (bounds.theorem7(rho=0.01, requests=w).recomputations for w in (99, 75))
     return counter_example(
-        59,
         "Requests cause at most 4 w ρ re-computations on average.",
         printed("all samples but one, exactly", sum(hits), "≤", most),
         corrected("a quarter of the samples left", sum(hits[:75]), "≤", three_quarters),
     )
 
 
+@EXAMPLES.of(46)
 def direction() -> CounterExample:
     """Show item 46: the exact mean time of one request, in trainings, for b = 5 and 40 at MNIST."""
     steps = _MNIST["local_steps"] * _MNIST["rounds"]
     time = {b: expected_time.sample_time(**_MNIST | {"batch_size": b}) / steps for b in (5, 40)}
     return counter_example(
-        46,
         f"The mean unlearning time is {time[5]:.3f} trainings at ρ_S = 0.125. At ρ_S = 1:",
         printed("it is shorter (Section 6.2.4)", time[40], "≤", time[5]),
         corrected("it is longer (Theorem 7)", time[40], "≥", time[5]),
     )
 
 
+@EXAMPLES.of(87)
 def ahead_everywhere() -> CounterExample:
     """Show item 87: the authors' own curves of Figs. 5b and 8d, read from the vector graphics.
 
@@ -309,13 +311,13 @@ def ahead_everywhere() -> CounterExample:
     fall = forgets.loc[45:49].mean() - forgets.loc[50:54].min()
     stream = accuracy("fats-fig8", "d").loc[20:79].mean()
     return counter_example(
-        87,
         "FATS falls less than FR² (samples of Fashion-MNIST), and stays above it (FEMNIST).",
         printed("fall in Figure 5b, at most FR²'s", fall["FATS"], "≤", fall["FR2"]),
         printed("mean in Figure 8d, at least FR²'s", stream["FATS"], "≥", stream["FR2"]),
     )
 
 
+@EXAMPLES.of(61)
 def attack_grid() -> CounterExample:
     """Show item 61: MNIST's accuracy after retraining, 50.10 +- 0.25 % over 100 attacks.
 
@@ -333,13 +335,13 @@ def attack_grid() -> CounterExample:
         return 100 * math.sqrt(above * (1 / (2 * n) - above) * 100 / 99)
 
     return counter_example(
-        61,
         f"Attacks with a mean of {mean:.2f} % spread by at most {spread:.2f} points.",
         printed("10 samples a side, as many as are forgotten", least(10), "≤", spread + 0.005),
         corrected("65 samples a side", least(65), "≤", spread + 0.005),
     )
 
 
+@EXAMPLES.of(64)
 def heterogeneity() -> CounterExample:
     """Show item 64: two equal parabolas, a step of 0.1 along noise of 1 and -1, near the minimum.
 
@@ -351,7 +353,6 @@ def heterogeneity() -> CounterExample:
         return float((gradients**2).mean() / gradients.mean() ** 2)
 
     return counter_example(
-        64,
         "The ratio λ of mean square to squared mean at θ = 0.1 bounds that at all θ.",
         printed("at θ = 0.001, after a noisy step (E = 2)", ratio(1e-3, 0.1), "≤", ratio(0.1, 0.1)),
         corrected("at θ = 0.001, all at one point (E = 1)", ratio(1e-3, 0.0), "≤", ratio(0.1, 0.0)),
@@ -367,25 +368,6 @@ def _distance(rule: str, requests: list, **change: int) -> Fraction:
     return enumeration.total_variation(law, enumeration.retrained_law(requests, **sizes))
 
 
-EXAMPLES: dict[int, Callable[[], CounterExample]] = {
-    13: forget_a_sample,
-    14: coupling,
-    15: low_memory,
-    16: cheaper_rules,
-    17: forget_a_client,
-    18: loaded_model,
-    19: drawn_twice,
-    20: loose_lemma,
-    21: table_2,
-    22: rounding,
-    23: too_few_rounds,
-    45: sizes_after_deletion,
-    59: nearly_everything,
-    46: direction,
-    87: ahead_everywhere,
-    61: attack_grid,
-    64: heterogeneity,
-}
 NOT_SHOWN: dict[int, str] = {
     47: "A baseline is described otherwise than its authors coded it; nothing is refuted.",
     86: "What figures plot is told by fitting their points; tests/fats/test_expected_time.py does.",

@@ -1,17 +1,18 @@
 """Counter-examples: what an erratum shows, as a table of readings of one statement.
 
-Each paper's package has a module `errata` with a function per erratum that numbers can show. It
-returns a `CounterExample`: one sentence of the paper, the values that its printed reading and the
-corrected one lead to in a small case, and what the sentence asks of them. Notebook 91 shows them
-all and asserts what they show.
+Each paper's package has a module `errata` with a function per erratum that numbers can show, and
+`EXAMPLES` of them. It returns a `CounterExample`: one sentence of the paper, the values that its
+printed reading and the corrected one lead to in a small case, and what the sentence asks of them.
+Notebook 91 shows them all and asserts what they show.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -117,9 +118,22 @@ class CounterExample:
         return f"<erratum {self.number}: {told}>"
 
 
-def counter_example(number: int, statement: str, *readings: Reading) -> CounterExample:
-    """Return a counter-example."""
-    return CounterExample(number, statement, readings)
+class Examples(dict[int, Callable[[], CounterExample]]):
+    """The counter-examples of a paper by the number of their erratum."""
+
+    def of(self, number: int) -> Callable[[Callable], Callable]:
+        """Say which erratum the function below shows; `counter_example` is what it returns."""
+
+        def add(show: Callable[[], CounterExample]) -> Callable[[], CounterExample]:
+            self[number] = functools.wraps(show)(lambda: replace(show(), number=number))
+            return self[number]
+
+        return add
+
+
+def counter_example(statement: str, *readings: Reading) -> CounterExample:
+    """Return a counter-example; `Examples.of` gives it its number."""
+    return CounterExample(0, statement, readings)
 
 
 class Erratum(NamedTuple):

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from companion.judging import seals
+from companion.judging import recorded
 from companion.judging.claims import (
     Answer,
     Claims,
@@ -74,10 +74,8 @@ def record(verdict: Verdict, *, folder: Path | str | None = None) -> Path:
         }
         for answer in verdict.answers
     ]
-    row[seals.SEAL] = seals.seal(row, parts)
-    with paths.lock(folder / "verdicts.csv"):
-        seals.upsert_rows(folder / "parts.csv", verdict.artefact, parts)
-        seals.upsert_rows(folder / "verdicts.csv", verdict.artefact, [row])
+    rows = {"parts.csv": parts, "verdicts.csv": [row]}
+    recorded.put_rows(folder, verdict.artefact, rows)
     return folder / "verdicts.csv"
 
 
@@ -158,22 +156,20 @@ def all_verdicts(root: Path | str | None = None) -> pd.DataFrame:
 
     Raises
     ------
-    seals.DamagedTable
-        If a row, or its parts, are not what was recorded.
+    recorded.DamagedTable
+        If a table is not what was recorded.
     """
     folder = paths.figures() if root is None else Path(root)
-    if wrong := seals.verdict_damages(folder):
-        raise seals.DamagedTable(f"{wrong[0]}; `make figures` mends it")
-    parts = seals.read_table(folder / "parts.csv")
+    parts = all_parts(folder)
     ran = set(parts.loc[parts["answer"] != "not run", "artefact"])
-    table = seals.read_table(folder / "verdicts.csv")
+    table = recorded.read_table(folder / "verdicts.csv")
     return table.assign(ran=table["artefact"].isin(ran))
 
 
 def all_parts(root: Path | str | None = None) -> pd.DataFrame:
     """Return the judged parts of the rows of `all_verdicts`, in their order."""
     folder = paths.figures() if root is None else Path(root)
-    return seals.read_table(folder / "parts.csv")
+    return recorded.read_table(folder / "parts.csv")
 
 
 def comparison(rows: Iterable[Mapping]) -> pd.DataFrame:

@@ -36,7 +36,6 @@ capacity    scalar      B, samples of a cache
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -48,7 +47,6 @@ from sflkit.fats.forgetting import completed
 from sflkit.fats.history import Held, History
 from sflkit.randomness import generator
 from sflkit.sfl import caches as cache_rules
-from sflkit.sfl.caches import Cache
 
 # The rules for which `cache_forgetting_proofs` counts out that a sample can be made to have never
 # arrived.
@@ -84,13 +82,7 @@ class Caches:
     missing: frozenset[tuple[int, int]] = frozenset()
 
     def without(self, client: int, sample: int) -> Caches:
-        """Return the caches of the streams in which a sample never arrived, by the same dice.
-
-        Raises ValueError for a client or a sample that never existed.
-        """
-        client = checks.integer("client", client, 0, len(self.streams) - 1)
-        most = len(self.streams[client].arrival) - 1
-        sample = checks.integer("sample", sample, 0, most)
+        """Return the caches of the streams in which a sample never arrived, by the same dice."""
         missing = self.missing | {(client, sample)}
         contents = [_contents(self, client, {s for k, s in missing if k == client})]
         first = sum(len(stream.arrival) for stream in self.streams[:client])
@@ -140,7 +132,7 @@ def fill(
     Raises
     ------
     ValueError
-        For a rule that is not proved, sizes out of range, or streams that are not as described.
+        For a rule that is not proved, or a capacity that cannot take what arrives at once.
     """
     if rule not in PROVED:
         raise ValueError(
@@ -148,13 +140,10 @@ def fill(
             "proved to be exact; for any other cache, tell `draw_history` what it held "
             "(`fats.history.Held`), and a sample can be withheld from training"
         )
-    rounds = checks.integer("rounds", rounds, 1)
-    if not len(checks.instance("streams", streams, Sequence)):
-        raise ValueError("streams must hold at least one client's stream")
-    own = tuple(_checked(k, stream, rounds) for k, stream in enumerate(streams))
+    dice = dice or (lambda client, r: generator(seed, "cache", client, r))
+    own = tuple(Stream(*map(np.asarray, stream)) for stream in streams)
     sizes = [len(stream.arrival) for stream in own]
-    dice = functools.partial(_seeded, checks.integer("seed", seed, 0)) if dice is None else dice
-    nothing = Held(np.zeros(sum(sizes), dtype=np.int64), np.zeros(sum(sizes), dtype=np.int64))
+    nothing = Held(*np.zeros((2, sum(sizes)), dtype=np.int64))
     empty = Caches(own, rule, capacity, batch_size, rounds, dice, nothing)
     contents = [_contents(empty, k, ()) for k in range(len(own))]
     return replace(empty, held=held_of(contents, sizes))
@@ -163,20 +152,15 @@ def fill(
 def held_of(contents: Sequence[Sequence[np.ndarray]], sizes: Sequence[int]) -> Held:
     """Return what clients hold, from contents[k][r], the samples of client k of N_k in round r.
 
-    Raises ValueError if a client takes back a sample that it has dropped.
+    No rule takes back a sample that it has dropped.
     """
     entered, left = [], []
-    for k, (own, size) in enumerate(zip(contents, sizes, strict=True)):
+    for own, size in zip(contents, sizes, strict=True):
         holds = np.zeros((len(own), size), dtype=bool)
         for r, ids in enumerate(own):
             holds[r, ids] = True
-        first, rounds = holds.argmax(axis=0), np.arange(len(own))[:, None]
-        end = first + holds.sum(axis=0)
-        back = np.argwhere(holds != ((first <= rounds) & (rounds < end)))
-        if len(back):
-            raise ValueError(f"client {k} must not take back sample {back[0, 1]}, once dropped")
-        entered.append(first)
-        left.append(end)
+        entered.append(holds.argmax(axis=0))
+        left.append(entered[-1] + holds.sum(axis=0))
     return Held(np.concatenate(entered), np.concatenate(left))
 
 
@@ -194,17 +178,16 @@ def never_arrived(
     Raises
     ------
     ValueError
-        If the history was not drawn from these caches, the sample never existed or is forgotten, or
-        without it a cache cannot fill a mini-batch in some round.
+        If the history was not drawn from these caches, the sample never existed, or without it a
+        cache cannot fill a mini-batch in some round.
     """
     client, sample = history.existing(client, checks.integer("sample", sample, 0))
-    if not _is_drawn_from(history, caches):
+    same = history.held is not None and all(map(np.array_equal, history.held, caches.held))
+    if not same or history.forgotten != caches.missing:
         raise ValueError(
             "history must be drawn with held=caches.held, and all that it has forgotten must have "
             "been made to never arrive in these caches: the two ways to forget do not mix"
         )
-    if {(client, sample), (client, None)} & history.forgotten:
-        raise ValueError(f"sample={sample} of client={client} is forgotten already")
     after = caches.without(client, sample)
     moved = follow(history, after.held, client, sample, rng)
     changed = np.flatnonzero((moved.batches != history.batches).any(axis=(1, 2, 3)))
@@ -218,22 +201,13 @@ def follow(
 
     Step (3) of the module: mini-batches of the client are renamed and completed where the two
     differ. `held` must not hold the sample, and at most as many samples as before in each round.
-
-    Raises
-    ------
-    ValueError
-        If it holds more, or too few to fill a mini-batch.
+    Raises ValueError if it holds too few to fill a mini-batch.
     """
     after = replace(history, forgotten=history.forgotten | {(client, sample)}, held=held)
     after.check_left()
     batches = history.batches.copy()
     for r, slot in np.argwhere(history.clients == client):
         before, now = history.remaining(client, r), after.remaining(client, r)
-        if len(now) > len(before):
-            raise ValueError(
-                f"client={client} holds {len(now)} samples in round {r} without sample={sample}, "
-                f"and {len(before)} with it; it must not hold more"
-            )
         gone = np.setdiff1d(before, now, assume_unique=True)
         new = np.setdiff1d(now, before, assume_unique=True)
         for step in range(history.local_steps):
@@ -252,24 +226,6 @@ def dropped_reads(history: History, first: int) -> float:
     return float(1 - (history.held.left[at] == history.rounds).mean())
 
 
-def _seeded(seed: int, client: int, r: int) -> np.random.Generator:
-    return generator(seed, "cache", client, r)
-
-
-def _checked(k: int, stream: Stream, rounds: int) -> Stream:
-    """Return a stream as integer arrays, refused unless its samples arrive in order."""
-    checks.instance(f"streams[{k}]", stream, Stream)
-    arrival = checks.integers(f"arrival of client {k}", stream.arrival, low=0)
-    labels = checks.labels("labels", stream.labels)
-    ordered = arrival.ndim == 1 and len(arrival) and (np.diff(arrival) >= 0).all()
-    if not ordered or arrival[-1] >= rounds or len(labels) != len(arrival):
-        raise ValueError(
-            f"streams[{k}] must hold an arrival and one of the labels for each sample, at least "
-            f"one, with ascending arrivals below rounds={rounds}"
-        )
-    return Stream(arrival, labels)
-
-
 def _contents(caches: Caches, client: int, gone: Collection[int]) -> list[np.ndarray]:
     """Return what a client's cache holds in each round when the samples `gone` never arrive."""
     stream = caches.streams[client]
@@ -277,7 +233,7 @@ def _contents(caches: Caches, client: int, gone: Collection[int]) -> list[np.nda
     present[list(gone)] = False
     row = cache_rules.RULES[caches.rule]
     options = {"theta": THETA} if "theta" in row.options else {}
-    cache: Cache = row.build(caches.capacity, caches.batch_size, **options)
+    cache = row.build(caches.capacity, caches.batch_size, **options)
     contents = []
     for r in range(caches.rounds):
         new = np.flatnonzero(present & (stream.arrival == r))
@@ -285,12 +241,6 @@ def _contents(caches: Caches, client: int, gone: Collection[int]) -> list[np.nda
             cache.update(new, stream.labels[new], caches.dice(client, r))
         contents.append(cache.ids)
     return contents
-
-
-def _is_drawn_from(history: History, caches: Caches) -> bool:
-    held = history.held
-    same = held is not None and history.forgotten == caches.missing
-    return same and all(map(np.array_equal, held, caches.held))
 
 
 def renamed(

@@ -9,7 +9,6 @@ last round; both readings of `cache_forgetting` answer the same requests. Nothin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated
 
 import numpy as np
@@ -17,7 +16,6 @@ import pandas as pd
 
 from companion.notebooks.cache_forgetting import (
     PROVED,
-    Caches,
     Stream,
     dropped_reads,
     fill,
@@ -74,17 +72,18 @@ def run(config: CostsConfig) -> pd.DataFrame:
         If a cache could not fill a mini-batch without a requested sample.
     """
     streams = draw_streams(config)
-    caches = fill_caches(config, streams)
-    history = drawn(config, caches)
-    rows = [row for target in _targets(config, streams) for row in _costs(history, caches, *target)]
-    return pd.DataFrame(rows).groupby("reading", sort=False).mean().reset_index()
-
-
-def drawn(config: CostsConfig, caches: Caches) -> History:
-    """Return the history of learning from the caches."""
-    return draw_history(
+    size, everything = len(streams[0].arrival), config.rule == ARCHIVE
+    caches = fill(
+        streams,
+        "fifo" if everything else config.rule,
+        capacity=size if everything else config.capacity,
+        batch_size=config.arrivals,
+        rounds=config.rounds,
+        seed=config.seed,
+    )
+    history = draw_history(
         n_clients=config.n_clients,
-        samples_per_client=[len(stream.arrival) for stream in caches.streams],
+        samples_per_client=[size] * config.n_clients,
         clients_per_round=config.clients_per_round,
         batch_size=config.batch_size,
         local_steps=config.local_steps,
@@ -92,6 +91,14 @@ def drawn(config: CostsConfig, caches: Caches) -> History:
         held=caches.held,
         rng=generator(config.seed, "batches"),
     )
+    rng, rows = generator(config.seed, "requests"), []
+    for number in rng.choice(config.n_clients * size, config.requests, replace=False):
+        target = divmod(int(number), size)
+        withheld, at = forget_sample(history, *target, np.random.default_rng(0), "minimal")
+        rows.append(_cost("withheld", history, withheld, None if at is None else at[0]))
+        moved, first, _ = never_arrived(history, caches, *target, np.random.default_rng(0))
+        rows.append(_cost("never arrived", history, moved, first))
+    return pd.DataFrame(rows).groupby("reading", sort=False).mean().reset_index()
 
 
 def draw_streams(config: CostsConfig) -> list[Stream]:
@@ -114,35 +121,6 @@ def draw_streams(config: CostsConfig) -> list[Stream]:
         own = [rng.permutation(labels.repeat(counts[r, k])) for r in range(config.rounds)]
         found.append(Stream(arrival, np.concatenate(own)))
     return found
-
-
-def fill_caches(config: CostsConfig, streams: list[Stream]) -> Caches:
-    """Return the caches of the config's rule; those of an archive have room for all."""
-    is_archive = config.rule == ARCHIVE
-    return fill(
-        streams,
-        "fifo" if is_archive else config.rule,
-        capacity=len(streams[0].arrival) if is_archive else config.capacity,
-        batch_size=config.arrivals,
-        rounds=config.rounds,
-        seed=config.seed,
-    )
-
-
-def _targets(config: CostsConfig, streams: list[Stream]) -> list[tuple[int, int]]:
-    """Return the requested (client, sample), all different."""
-    size = len(streams[0].arrival)
-    rng = generator(config.seed, "requests")
-    numbers = rng.choice(config.n_clients * size, config.requests, replace=False)
-    return [divmod(int(number), size) for number in numbers]
-
-
-def _costs(history: History, caches: Caches, client: int, sample: int) -> Iterator[dict]:
-    """Yield what a request costs by each reading."""
-    withheld, at = forget_sample(history, client, sample, np.random.default_rng(0), "minimal")
-    yield _cost("withheld", history, withheld, None if at is None else at[0])
-    moved, first, _ = never_arrived(history, caches, client, sample, np.random.default_rng(0))
-    yield _cost("never arrived", history, moved, first)
 
 
 def _cost(reading: str, before: History, after: History, first: int | None) -> dict:

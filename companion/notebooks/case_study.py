@@ -25,6 +25,8 @@ from numpy.typing import ArrayLike
 
 from sflkit.datastreams import importance
 from sflkit.datastreams.bounds import (
+    DriftConstants,
+    GeneralizationBound,
     discrepancy_bound,
     drift_constants,
     generalization_bound,
@@ -60,50 +62,6 @@ class PsiConstants(NamedTuple):
     c2: float
 
 
-def corollary51(
-    *,
-    loss_bound: float,
-    pseudo_dim: float,
-    n_samples: int,
-    max_disc: float,
-    sigma0: float,
-    n_fresh: int,
-    diameter: float,
-    rounds: int,
-    smoothness: float,
-    local_steps: int,
-) -> PsiConstants:
-    """Return the constants with which psi(p, n, historical, c1, c2, c0) bounds the true error.
-
-    The target alpha is n. C1 and C2 are those of (105), and C3 = D^2/2 is its value for sigma-bar
-    <= 1. Source: FDS, Corollary 5.1, (20)-(22).
-
-    Parameters
-    ----------
-    loss_bound, pseudo_dim, n_samples
-        B >= 0, Pdim in (1, N), and N >= 2 samples of all clients over all rounds.
-    max_disc : float
-        Largest discrepancy of two clients, >= 0.
-    sigma0, n_fresh
-        sigma_0 >= 0 and M - M_hist >= 1.
-    diameter, rounds, smoothness, local_steps
-        D > 0, T >= 1, L >= 0, E >= 1.
-    """
-    # ERRATA 30: c0 without "-2 max disc", which would need sqrt(x - 1) <= sqrt(x) - 1, and divided
-    # by sqrt(T)
-    c0, c1 = _optimization_part(
-        smoothness, loss_bound, diameter, local_steps, rounds, sigma0, n_fresh
-    )
-    capacity = generalization_bound(
-        loss_bound=loss_bound,
-        pseudo_dim=pseudo_dim,
-        n_samples=n_samples,
-        effective=n_samples,
-        discrepancy=0.0,
-    ).capacity
-    return PsiConstants(c0, c1, 2 * capacity + 2 * max_disc)
-
-
 class TrueErrorBound(NamedTuple):
     """The terms of the general corollary, and their total.
 
@@ -118,53 +76,85 @@ class TrueErrorBound(NamedTuple):
     total: float
 
 
-def corollary51_general(
-    p: ArrayLike,
-    counts: ArrayLike,
-    historical: ArrayLike,
-    *,
-    loss_bound: float,
-    pseudo_dim: float,
-    max_disc: float,
-    sigma0: float,
-    diameter: float,
-    rounds: int,
-    smoothness: float,
-    local_steps: int,
-) -> TrueErrorBound:
-    """Return the bound on the true error for the target alpha = n, term by term.
-
-    It is Theorem 4.4 for the two groups of clients of Section 5. Psi with `corollary51`'s constants
-    is never smaller. Source: FDS, Corollary 5.1', (157).
-
-    Parameters
-    ----------
-    p : array (n_clients,)
-        Relative importance, on the simplex.
-    counts : int array (n_clients,)
-        Samples N_m >= 1 of each client over all rounds.
-    historical : bool array (n_clients,)
-        The historical clients; at least one is fresh.
-    loss_bound, pseudo_dim, max_disc, sigma0, diameter, rounds, smoothness, local_steps
-        As in `corollary51`.
+class CaseStudy(NamedTuple):
+    """What Corollary 5.1 knows of a problem: B >= 0, Pdim in (1, N), max disc >= 0, sigma_0 >= 0,
+    D > 0, T >= 1, L >= 0 and E >= 1.
     """
-    counts = np.asarray(counts, dtype=float)
-    target, p = probability_pair(counts / counts.sum(), p)
-    effective = importance.client_effective_samples(p, counts)
-    noise = importance.gradient_noise(p, historical)
-    n_fresh = int((~np.asarray(historical)).sum())
-    vanishing, c1 = _optimization_part(
-        smoothness, loss_bound, diameter, local_steps, rounds, sigma0, n_fresh
-    )
-    generalization = generalization_bound(
-        loss_bound=loss_bound,
-        pseudo_dim=pseudo_dim,
-        n_samples=counts.sum(),
-        effective=effective,
-        discrepancy=discrepancy_bound(max_disc, target, p),
-    )
-    terms = (vanishing, c1 * noise, 2 * generalization.discrepancy, 2 * generalization.capacity)
-    return TrueErrorBound(*terms, sum(terms))
+
+    loss_bound: float
+    pseudo_dim: float
+    max_disc: float
+    sigma0: float
+    diameter: float
+    rounds: int
+    smoothness: float
+    local_steps: int
+
+    @property
+    def drift(self) -> DriftConstants:
+        """C1 and C2 of (105)."""
+        names = ("smoothness", "loss_bound", "diameter", "local_steps")
+        return drift_constants(**{name: getattr(self, name) for name in names})
+
+    def corollary51(self, n_samples: int, n_fresh: int) -> PsiConstants:
+        """Return the constants with which psi(p, n, historical, c1, c2, c0) bounds the true error.
+
+        There are N >= 2 samples of all clients over all rounds, and at least one fresh client. The
+        target alpha is n. C1 and C2 are those of (105), and C3 = D^2/2 is its value for sigma-bar
+        <= 1. Source: FDS, Corollary 5.1, (20)-(22).
+        """
+        # ERRATA 30: c0 without "-2 max disc", which would need sqrt(x - 1) <= sqrt(x) - 1, and
+        # divided by sqrt(T)
+        c0, c1 = self._optimization(n_fresh)
+        capacity = self._generalization(n_samples, n_samples, 0.0).capacity
+        return PsiConstants(c0, c1, 2 * capacity + 2 * self.max_disc)
+
+    def corollary51_general(
+        self, p: ArrayLike, counts: ArrayLike, historical: ArrayLike
+    ) -> TrueErrorBound:
+        """Return the bound on the true error for the target alpha = n, term by term.
+
+        It is Theorem 4.4 for the two groups of clients of Section 5. Psi with the constants of
+        `corollary51` is never smaller. Source: FDS, Corollary 5.1', (157).
+
+        Parameters
+        ----------
+        p : array (n_clients,)
+            Relative importance, on the simplex.
+        counts : int array (n_clients,)
+            Samples N_m >= 1 of each client over all rounds.
+        historical : bool array (n_clients,)
+            The historical clients; at least one is fresh.
+        """
+        counts = np.asarray(counts, dtype=float)
+        target, p = probability_pair(counts / counts.sum(), p)
+        vanishing, c1 = self._optimization(int((~np.asarray(historical)).sum()))
+        effective = importance.client_effective_samples(p, counts)
+        apart = discrepancy_bound(self.max_disc, target, p)
+        generalization = self._generalization(counts.sum(), effective, apart)
+        noise = c1 * importance.gradient_noise(p, historical)
+        terms = (vanishing, noise, 2 * generalization.discrepancy, 2 * generalization.capacity)
+        return TrueErrorBound(*terms, sum(terms))
+
+    def _generalization(
+        self, n_samples: float, effective: float, discrepancy: float
+    ) -> GeneralizationBound:
+        """Return the bound (14)."""
+        return generalization_bound(
+            loss_bound=self.loss_bound,
+            pseudo_dim=self.pseudo_dim,
+            n_samples=n_samples,
+            effective=effective,
+            discrepancy=discrepancy,
+        )
+
+    def _optimization(self, n_fresh: int) -> tuple[float, float]:
+        """Return the first two terms of (157), which vanish with T, and the third's factor."""
+        c1, c2 = self.drift
+        vanishing = (c1 + self.diameter**2 / 2) / math.sqrt(self.rounds)
+        vanishing += c2 / math.sqrt(self.rounds**3)
+        factor = self.sigma0 * math.sqrt(n_fresh) * (self.diameter + 2 / math.sqrt(self.rounds))
+        return vanishing, factor
 
 
 class LowerBoundExample(NamedTuple):
@@ -211,14 +201,11 @@ def lower_bound_example(q: float) -> LowerBoundExample:
 class LowerBound(NamedTuple):
     """A lower bound on the example's error over sigma-bar, for all admissible weights.
 
-    held is the part of the rounds that have the first sample, and q_low and q_high bound its
-    weight.
+    held is the part of the rounds that have the first sample; its weight is from held to 1/2.
     """
 
     constant: float
     held: float
-    q_low: float
-    q_high: float
 
 
 def repaired_lower_bound(largest: float) -> LowerBound:
@@ -240,7 +227,7 @@ def repaired_lower_bound(largest: float) -> LowerBound:
     held = 1 / (2 * largest)
     ends = [lower_bound_example(q) for q in (held, 0.5)]
     constant = min(end.limit_gap / 2 / math.sqrt(end.sigma_bar2) for end in ends)
-    return LowerBound(constant, held, held, 0.5)
+    return LowerBound(constant, held)
 
 
 def example_path(rounds: int, first_rounds: int) -> np.ndarray:
@@ -308,23 +295,20 @@ def discrepancy_example(shift: float, *, rounds: int, n_samples: int) -> Discrep
     ends = np.linspace(-1, 1, 20_001)
     least = (target @ _two_losses(ends)).min()
     true_error = float(target @ _two_losses(np.array([output]))[:, 0] - least)
-    problem = dict(
+    problem = CaseStudy(
         loss_bound=float(np.logaddexp(0, 6)),
-        diameter=2.0,
-        smoothness=0.25,
-        local_steps=1,
-        sigma0=0.0,
-        rounds=rounds,
         pseudo_dim=2,
         max_disc=float(np.abs(np.subtract(*_two_losses(np.array([1.0])))).max()),
+        sigma0=0.0,
+        diameter=2.0,
+        rounds=rounds,
+        smoothness=0.25,
+        local_steps=1,
     )
-    c0, _, c2 = corollary51(**problem, n_samples=n_samples, n_fresh=1)
+    c0, _, c2 = problem.corollary51(n_samples, n_fresh=1)
     rest = c2 * math.sqrt((p**2 / target).sum())
-    late = drift_constants(
-        **{name: problem[name] for name in ("smoothness", "loss_bound", "diameter", "local_steps")}
-    )
-    whole = late.c1 + problem["diameter"] ** 2 / 2 + late.c2 / rounds
-    lost = 2 * problem["max_disc"]
+    whole = problem.drift.c1 + problem.diameter**2 / 2 + problem.drift.c2 / rounds
+    lost = 2 * problem.max_disc
     return DiscrepancyExample(true_error, whole - lost + rest, c0 - lost + rest, c0 + rest)
 
 
@@ -343,20 +327,3 @@ def _averaged_output(p: np.ndarray, rounds: int) -> float:
             return (total + (rounds - t - 1) * theta) / rounds
         theta = new
     return total / rounds
-
-
-def _optimization_part(
-    smoothness: float,
-    loss_bound: float,
-    diameter: float,
-    local_steps: int,
-    rounds: int,
-    sigma0: float,
-    n_fresh: int,
-) -> tuple[float, float]:
-    """Return the first two terms of (157), which vanish with T, and the factor of the third."""
-    c1, c2 = drift_constants(
-        smoothness=smoothness, loss_bound=loss_bound, diameter=diameter, local_steps=local_steps
-    )
-    vanishing = (c1 + diameter**2 / 2) / math.sqrt(rounds) + c2 / math.sqrt(rounds**3)
-    return vanishing, sigma0 * math.sqrt(n_fresh) * (diameter + 2 / math.sqrt(rounds))

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from companion import sheets
+from companion.judging.claims import NotRun, Undecided
 from companion.judging.tables import paper_value
 from sflkit import federated, models
 from sflkit.data.federations import Federation
@@ -118,3 +119,16 @@ def both_iterates(
         lines[row, sheets.PAPER] = mean.loc[(row, sheets.PAPER)]
         lines[row, "differences"] = both.loc[(row, sheets.DIFFERENCE)]
     return pd.DataFrame(lines).T.rename_axis(mean.index.names)
+
+
+def both_readings(averaged: Mapping[str, Any], last: Mapping[str, Any]) -> dict[str, Any]:
+    """Return evidence by part under both readings, as `EveryReading` takes it.
+
+    A part that nothing was run for, or that a reading leaves undecided, stays as it is.
+    """
+    found = {}
+    for key, known in averaged.items():
+        either = (known, last[key])
+        stays = [one for one in either if isinstance(one, NotRun | Undecided)]
+        found[key] = stays[0] if stays else dict(zip(("averaged", "last"), either, strict=True))
+    return found

@@ -32,24 +32,12 @@ UNIT = {"loss_gap": 1.0, "smoothness": 1.0, "grad_var": 1.0, "heterogeneity": 1.
 # --- Lemma 4 on problems with known constants -----------------------------------------------------
 
 
-class Case(NamedTuple):
-    """The problem with E local steps: Lemma 4's arguments but for the rate and lambda, the rates
-    (Theorem 5's first) and the exact mean squared gradient at each."""
-
-    setting: dict[str, Any]
-    rates: np.ndarray
-    exact: np.ndarray
-
-
 class Trained(NamedTuple):
-    """The same with lambda as seen in training: mean and error at Theorem 5's rate, and Lemma 4's
-    bound and condition (7) at all rates."""
+    """Mean squared gradient of training at Theorem 5's rate, its error, and lambda as seen."""
 
     simulated: float
     error: float
     heterogeneity: float
-    bound: np.ndarray
-    feasible: np.ndarray
 
 
 class Problem(NamedTuple):
@@ -76,6 +64,15 @@ class Problem(NamedTuple):
     def theorem5(self, local_steps: int) -> bounds.Theorem5:
         """Return Theorem 5 for the problem with lambda as at one point."""
         return bounds.theorem5(**self.setting(local_steps), heterogeneity=self.heterogeneity)
+
+    @property
+    def held(self) -> dict[str, float]:
+        """The constants and lambda with rho_S = rho_C = 1/2."""
+        return {**self.constants, "heterogeneity": self.heterogeneity, "rho_s": 0.5, "rho_c": 0.5}
+
+    def corollary6(self, **other: float) -> float:
+        """Return Corollary 6's cost of stability (alpha = 1) as `held`, but for `other`."""
+        return bounds.corollary6(**self.held | other, alpha=1, steps=10**6).value
 
 
 def problem(
@@ -147,44 +144,43 @@ def exact_means(
     return np.array(means)
 
 
-def case(problem: Problem, local_steps: int) -> Case:
-    """Return the problem's exact means at Theorem 5's step and at 25 others."""
+def over_rates(problem: Problem, local_steps: int, heterogeneity: float) -> pd.DataFrame:
+    """Return the exact mean squared gradient and Lemma 4 at Theorem 5's step and at 25 others.
+
+    Columns: value and feasible, Lemma 4's bound and condition (7), rate and exact.
+    """
     theorem = problem.theorem5(local_steps).rate
     rates = np.append(theorem, np.geomspace(theorem / 8, 0.9 / local_steps, 25))
+    setting = problem.setting(local_steps) | {"heterogeneity": heterogeneity}
+    lemma = pd.DataFrame([bounds.lemma4(**setting, rate=rate) for rate in rates])
     exact = exact_means(problem.curvature, problem.sizes, rates, local_steps)
-    return Case(problem.setting(local_steps), rates, exact)
+    return lemma.assign(rate=rates, exact=exact)
 
 
-def train(
-    problem: Problem, cases: Mapping[int, Case], *, seed: int, dimension: int, paths: int
-) -> dict[int, Trained]:
+def train(problem: Problem, local_steps: int, *, seed: int, dimension: int, paths: int) -> Trained:
     """Return what training on histories of the library gives at Theorem 5's step.
 
     The published numbers where they are there; `simulated` makes them.
     """
-    settings = dict(**problem.sizes, seed=seed, dimension=dimension, paths=paths)
-    found = {}
-    for e, of in cases.items():
-        numbers = story.kept(
-            "training on the noisy problem",
-            settings | {"local_steps": e},
-            lambda e=e, of=of: simulated(
-                problem, e, of.rates[0], seed=seed, dimension=dimension, paths=paths
-            ),
-        )
-        found[e] = _trained(of, *numbers)
-    return found
+    settings = problem.sizes | dict(seed=seed, dimension=dimension, paths=paths)
+    settings |= {"local_steps": local_steps}
+    numbers = story.kept(
+        "training on the noisy problem",
+        settings,
+        lambda: simulated(problem, local_steps, seed=seed, dimension=dimension, paths=paths),
+    )
+    return Trained(*numbers)
 
 
 def simulated(
-    problem: Problem, local_steps: int, rate: float, *, seed: int, dimension: int, paths: int
+    problem: Problem, local_steps: int, *, seed: int, dimension: int, paths: int
 ) -> tuple[float, float, float]:
     """Train on histories of the library; return the mean squared gradient, its error, and lambda.
 
     The rounds of a history are independent, so that one long one is cut into `paths`. lambda is the
     largest that was seen, or for one local step that of the problem.
     """
-    sizes, e = problem.sizes, local_steps
+    sizes, e, rate = problem.sizes, local_steps, problem.theorem5(local_steps).rate
     m, n, k, b, rounds = (sizes[key] for key in (*KEYWORDS[:4], "rounds"))
     noise = generator(seed, "data").normal(size=(m, n, dimension))
     noise -= noise.mean(axis=1, keepdims=True)
@@ -209,17 +205,6 @@ def simulated(
         theta = local.mean(axis=1)
     means = summed / (rounds * e)
     return float(means.mean()), float(means.std(ddof=1) / len(means) ** 0.5), spread
-
-
-def _trained(of: Case, simulated: float, error: float, spread: float) -> Trained:
-    limits = [bounds.lemma4(**of.setting, heterogeneity=spread, rate=rate) for rate in of.rates]
-    return Trained(
-        simulated,
-        error,
-        spread,
-        np.array([bound.value for bound in limits]),
-        np.array([bound.feasible for bound in limits]),
-    )
 
 
 def disagreeing() -> pd.DataFrame:
@@ -328,11 +313,9 @@ def shared_steps(problem: Problem, local_steps: Sequence[int]) -> pd.DataFrame:
         for k in (1, 2, 4, 5, 10, 20):
             sizes = problem.sizes | many | {"clients_per_round": k, "batch_size": 20 // k}
             wide = Problem(problem.curvature, sizes, problem.constants | many)
-            theorem, rho = wide.theorem5(e), stability.stability(**sizes, local_steps=e)
-            mean = exact_means(problem.curvature, sizes, [theorem.rate], e)[0]
-            cost = 3 * problem.constants["smoothness"] * LOSS_GAP * theorem.gamma**0.5
-            rows.append((e, k, rho.rho_s, rho.rho_c, cost, mean))
-    return pd.DataFrame(rows, columns=["E", "K", "rho_S", "rho_C", "stability cost", "exact"])
+            mean = exact_means(problem.curvature, sizes, [wide.theorem5(e).rate], e)[0]
+            rows.append((e, wide.setting(e)["rho_c"], mean))
+    return pd.DataFrame(rows, columns=["E", "rho_C", "exact"])
 
 
 def few_samples() -> dict[float, stability.Plan]:

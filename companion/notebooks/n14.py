@@ -33,7 +33,7 @@ from companion.notebooks import toy_problem
 from companion.notebooks.toy_problem import SyntheticConfig
 from companion.plans import Stage
 from sflkit.sfl import bounds, discrepancy
-from sflkit.sfl.discrepancy import exact_discrepancy
+from sflkit.sfl.discrepancy import exact_path
 
 
 def convergence(*, parts: int, **settings: Any) -> Generator[Stage, pd.DataFrame, pd.DataFrame]:
@@ -133,25 +133,18 @@ class Case:
     @property
     def problem(self) -> dict[str, float]:
         """The constants of the problem, as `bounds` calls them."""
-        return {
-            "smoothness": toy_problem.SMOOTHNESS,
-            "sigma_m2": toy_problem.SIGMA_M2,
-            "sigma_g2": toy_problem.SIGMA_G2,
-            "dissimilarity2": toy_problem.DISSIMILARITY2,
+        return toy_problem.CONSTANTS | {
             "n_classes": self.config.n_classes,
             "max_share": self.max_share,
         }
 
     def theorem1(self, lambda2: Sequence[float] | np.ndarray) -> bounds.SFLConvergence:
         """Return `bounds.theorem1` of the problem at its step sizes, after len(lambda2) rounds."""
-        config = self.config
+        names = ("local_steps", "local_rate", "global_rate", "n_clients")
         return bounds.theorem1(
             **self.problem,
-            local_steps=config.local_steps,
-            local_rate=config.local_rate,
-            global_rate=config.global_rate,
+            **{name: getattr(self.config, name) for name in names},
             loss_gap=self.loss_gap,
-            n_clients=config.n_clients,
             rounds=len(lambda2),
             lambda2=lambda2,
         )
@@ -159,15 +152,11 @@ class Case:
     @cached_property
     def exact2(self) -> dict[str, np.ndarray]:
         """The exact lambda_t^2 of each rule over the rounds; equal until the cache is full."""
-        size, how = self.config.cache_rounds, {"cache_rounds": self.config.cache_rounds}
-        mean = np.array([exact_discrepancy(self.stream, "drsr", s, **how).max() for s in self.t])
-        full = exact_discrepancy(self.stream, "fifo", size, **how).max()
-        how["theta"] = self.config.theta
-        srsr = [exact_discrepancy(self.stream, "srsr_filled", s, **how).max() for s in self.t]
+        size, rounds = self.config.cache_rounds, self.config.rounds
+        thetas = {rule: self.config.theta if rule == "srsr_filled" else None for rule in SHOWN}
         return {
-            "drsr": mean,
-            "fifo": np.where(self.t < size, mean, full),
-            "srsr_filled": np.array(srsr),
+            rule: exact_path(self.stream, rule, rounds, cache_rounds=size, theta=theta).max((1, 2))
+            for rule, theta in thetas.items()
         }
 
     @cached_property
@@ -190,23 +179,9 @@ class Case:
         return {"drsr": drsr, "fifo": fifo, "srsr_filled": np.where(t <= size, fifo, later)}
 
 
-class Measured(NamedTuple):
-    """What was measured: means over paths by rule, round and client; and rule -> pivoted table."""
-
-    frame: pd.DataFrame
-    by_rule: dict[str, pd.DataFrame]
-
-    def worst(self, rule: str, column: str) -> pd.Series:
-        """Return a column's largest value over the clients, by round."""
-        return self.by_rule[rule][column].max(axis=1)
-
-
-def measured(frame: pd.DataFrame) -> Measured:
-    """Average the rows of a sweep of `toy_problem.run` over its paths."""
-    mean = frame.groupby(["rule", "round", "client"])[MEASURED].mean().reset_index()
-    names = toy_problem.RULES
-    by_rule = {r: mean[mean["rule"] == r].pivot(index="round", columns="client") for r in names}
-    return Measured(mean, by_rule)
+def by_client(mean: pd.DataFrame, rule: str, column: str) -> pd.DataFrame:
+    """Return a column of the means over paths, a row a round and a column a client."""
+    return mean[mean["rule"] == rule].pivot(index="round", columns="client", values=column)
 
 
 # --- Lemmas 1 and 2 -------------------------------------------------------------------------------
@@ -221,10 +196,11 @@ def lemma1_bounds(case: Case) -> dict[str, np.ndarray]:
     }
 
 
-def lemma2_bound(case: Case, found: Measured) -> np.ndarray:
+def lemma2_bound(case: Case, mean: pd.DataFrame) -> np.ndarray:
     """Return Lemma 2's bound for DRSR over the rounds, (rounds,), with the measured gradient."""
+    length2 = by_client(mean, "drsr", "grad_norm2").max(axis=1)
     how = {"local_rate": case.config.local_rate, "local_steps": case.config.local_steps}
-    pairs = zip(case.exact2["drsr"], found.worst("drsr", "grad_norm2"), strict=True)
+    pairs = zip(case.exact2["drsr"], length2, strict=True)
     return np.array(
         [bounds.lemma2(**case.problem, **how, lambda2=a, grad_norm2=b).total for a, b in pairs]
     )
@@ -249,35 +225,19 @@ def totals_over_rounds(case: Case) -> dict[str, np.ndarray]:
     }
 
 
-def kept(terms: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return Phi_L at T = 100 and T = 10000, and what is kept of it, one row a rule."""
-    ends = [frame["phi_l"][np.isin(HORIZONS, [100, 10_000])] for frame in terms.values()]
-    a, b = np.transpose(ends)
-    columns = {"Phi_L at T = 100": a, "at T = 10000": b, "kept": b / a}
-    return pd.DataFrame({"rule": list(terms)} | columns)
+def coin_in_a_cache(local_steps: int = 50, rate: float = 1e-4) -> pd.DataFrame:
+    """Follow the coin in a cache of M = 2 for Theorem 1's largest step, eta eta_L = 1 / (4 E L).
 
-
-class Coin(NamedTuple):
-    """The coin in a cache of M = 2, (n,) each: rounds t, the least squared gradient and its bound.
-
-    `mended` is the printed bound with E times the term that the proof drops (ERRATA 9).
+    Returns the rounds t, the true least squared gradient and its bound; `mended` is the printed
+    bound with E times the term that the proof drops (ERRATA 9).
     """
-
-    t: np.ndarray
-    true: np.ndarray
-    bound: np.ndarray
-    mended: np.ndarray
-
-
-def coin_in_a_cache(local_steps: int = 50, rate: float = 1e-4) -> Coin:
-    """Follow the coin for the largest step that Theorem 1 allows, eta eta_L = 1 / (4 E L)."""
     t = np.unique(np.geomspace(1, 3000, 40).astype(int))
     global_rate = 1 / (4 * local_steps * rate)
     moments = squared_gradient(t[-1], step_of(local_steps, rate, global_rate), 2)
     terms = pd.DataFrame([bound(int(n), local_steps, rate, global_rate) for n in t])
-    total = terms["total"].to_numpy()
-    mended = total + local_steps * terms["phi_m_missing"].to_numpy()
-    return Coin(t, np.minimum.accumulate(moments)[t - 1], total, mended)
+    mended = terms["total"] + local_steps * terms["phi_m_missing"]
+    true = np.minimum.accumulate(moments)[t - 1]
+    return pd.DataFrame({"t": t, "true": true, "bound": terms["total"], "mended": mended})
 
 
 # --- Corollary 2 ----------------------------------------------------------------------------------
@@ -303,25 +263,21 @@ def corollary2_orders(case: Case) -> Orders:
     falls = np.log(lam.mean() / lam[:rounds].mean()) / np.log(4)  # of (1/T) sum lambda_t^2
     orders = ((-0.5, -0.5, -0.5), (-1, 0, 0), (-1, 0, 0), (falls, 0, 0))
     slopes = {name: _slopes(case, name, rounds, lam) for name in ("printed", "corrected")}
-    curves, totals = {}, []
-    for rule in SHOWN:
-        rows = _under_corollary2(case, rule)
-        curves[rule] = rows[rows["rates"] == "corrected"]
-        for name, part in rows.set_index("T").groupby("rates", sort=False):
-            ends = part.loc[100], part.loc[10_000]
-            mended = [end["total"] + SIZES["local_steps"] * end["phi_m_missing"] for end in ends]
-            totals.append(
-                {
-                    "rule": rule,
-                    "eta_L": name,
-                    "T = 100": ends[0]["total"],
-                    "T = 10000": ends[1]["total"],
-                    "kept": ends[1]["total"] / ends[0]["total"],
-                    "with E times dropped": mended[1] / mended[0],
-                }
-            )
-    stated = dict(zip(TERMS, orders, strict=True))
-    return Orders(stated, slopes, curves, pd.DataFrame(totals))
+    rows = pd.concat(_under_corollary2(case, rule) for rule in SHOWN)
+    rows["mended"] = rows["total"] + SIZES["local_steps"] * rows["phi_m_missing"]
+    first, last = (
+        rows[rows["T"] == n].set_index(["rule", "rates"])[["total", "mended"]]
+        for n in (100, 10_000)
+    )
+    totals = pd.DataFrame({"T = 100": first["total"], "T = 10000": last["total"]})
+    kept = (last / first).set_axis(["kept", "with E times dropped"], axis=1)
+    terms = rows[rows["rates"] == "corrected"].drop(columns="mended")
+    curves = {
+        rule: part.drop(columns="rule").reset_index(drop=True)
+        for rule, part in terms.groupby("rule")
+    }
+    totals = totals.join(kept).reset_index().rename(columns={"rates": "eta_L"})
+    return Orders(dict(zip(TERMS, orders, strict=True)), slopes, curves, totals)
 
 
 def flat_bound(case: Case, name: str, lambda2: np.ndarray, **sizes: int) -> bounds.SFLConvergence:
@@ -362,7 +318,8 @@ def _slopes(case: Case, name: str, rounds: int, lam: np.ndarray) -> dict[str, li
 def _under_corollary2(case: Case, rule: str) -> pd.DataFrame:
     """Return Theorem 1's terms at HORIZONS under both step sizes."""
     rows = [
-        {"rates": name, "T": n, **flat_bound(case, name, case.bounded2[rule][:n])._asdict()}
+        {"rule": rule, "rates": name, "T": n}
+        | flat_bound(case, name, case.bounded2[rule][:n])._asdict()
         for name in ("printed", "corrected")
         for n in map(int, HORIZONS)
     ]
@@ -373,27 +330,27 @@ def _under_corollary2(case: Case, rule: str) -> pd.DataFrame:
 
 
 class Found(NamedTuple):
-    """All that notebook 14 computes, in its order."""
+    """All that notebook 14 judges; `mean` has the means over paths by rule, round and client."""
 
     case: Case
-    measured: Measured
+    mean: pd.DataFrame
     lemma1: dict[str, np.ndarray]
-    terms: dict[str, pd.DataFrame]
     totals: dict[str, np.ndarray]
-    coin: Coin
+    coin: pd.DataFrame
     orders: Orders
 
     @property
     def smallest(self) -> dict[str, pd.Series]:
         """Rule -> the least squared gradient so far, the worst client's, by round."""
-        return {rule: self.measured.worst(rule, "grad_norm2").cummin() for rule in SHOWN}
+        return {r: by_client(self.mean, r, "grad_norm2").max(axis=1).cummin() for r in SHOWN}
 
     @property
     def worst(self) -> float:
         """The largest ratio of a squared gradient to the printed bound of Theorem 1."""
         ratios = [self.smallest[rule].to_numpy() / self.totals[rule] for rule in SHOWN]
-        ratios.append(self.coin.true / self.coin.bound)
-        return max(float(ratio.max()) for ratio in ratios)
+        return max(
+            float(ratio.max()) for ratio in (*ratios, self.coin["true"] / self.coin["bound"])
+        )
 
 
 def looseness() -> tuple[np.ndarray, np.ndarray]:
@@ -405,18 +362,18 @@ def looseness() -> tuple[np.ndarray, np.ndarray]:
 
 def evidence(found: Found) -> dict[str, Evidence]:
     """Return the evidence of notebook 14, artefact -> part -> what the rule takes."""
-    config, by_rule, smallest = found.case.config, found.measured.by_rule, found.smallest
+    config, smallest = found.case.config, found.smallest
     # all rules agree until the cache is full
     later = {"fifo": 0, "srsr_filled": config.cache_rounds, "drsr": config.cache_rounds}
     gaps = {
         f"{gap} {look}": np.broadcast_arrays(
-            by_rule[rule][column].to_numpy()[later[rule] :],
+            by_client(found.mean, rule, column).to_numpy()[later[rule] :],
             found.lemma1[rule][later[rule] :, [i]],
         )
         for i, (gap, column) in enumerate(zip(("first", "second"), MEASURED[:2], strict=True))
         for rule, look in SHOWN.items()
     }
-    steps = (config.local_steps - 1) ** 2 * config.local_rate**2 * toy_problem.SIGMA_M2
+    steps = (config.local_steps - 1) ** 2 * config.local_rate**2  # sigma_M^2 = 1
     stated = found.orders.stated
     printed, corrected = (found.orders.slopes[name] for name in ("printed", "corrected"))
     left = found.orders.totals.set_index(["rule", "eta_L"]).loc["drsr"]
@@ -425,7 +382,7 @@ def evidence(found: Found) -> dict[str, Evidence]:
     return {
         "sfl-lem1": {part: tuple(pair) for part, pair in gaps.items()},
         "sfl-lem2": {
-            "drift": (np.stack([by_rule[rule]["drift"].to_numpy() for rule in SHOWN]), steps),
+            "drift": (np.stack([by_client(found.mean, r, "drift") for r in SHOWN]), steps),
             "implied": looseness(),
         },
         "sfl-thm1": {

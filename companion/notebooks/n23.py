@@ -381,10 +381,11 @@ def corollary(rng: np.random.Generator) -> SimpleNamespace:
     by e, see `case_study.discrepancy_example`; `random` (2, 300) is 5.1' and psi with the
     appendix's c0 for random problems.
     """
-    small = {"loss_bound": 1.0, "pseudo_dim": 2, "max_disc": 1.0, "sigma0": 1.0, "diameter": 0.1}
-    small |= {"rounds": 1, "smoothness": 0.01, "local_steps": 1}
+    small = case_study.CaseStudy(
+        1.0, 2, max_disc=1.0, sigma0=1.0, diameter=0.1, rounds=1, smoothness=0.01, local_steps=1
+    )
     mask, p, counts = np.array([True, False]), np.array([1.0, 0.0]), np.array([100, 300])
-    c = case_study.corollary51(**small, n_samples=400, n_fresh=1)
+    c = small.corollary51(400, n_fresh=1)
     appendix = psi.psi(p, counts, mask, c.c1, c.c2, c.c0)
     leans = pd.DataFrame(
         [
@@ -393,9 +394,9 @@ def corollary(rng: np.random.Generator) -> SimpleNamespace:
         ]
     )
     return SimpleNamespace(
-        general=case_study.corollary51_general(p, counts, mask, **small).total,
+        general=small.corollary51_general(p, counts, mask).total,
         appendix=appendix,
-        printed=appendix - 2 * small["max_disc"],  # at T = 1 the two c0 differ by this alone
+        printed=appendix - 2 * small.max_disc,  # at T = 1 the two c0 differ by this alone
         leans=leans,
         random=np.array([_random_corollary(rng) for _ in range(300)]).T,
     )
@@ -405,7 +406,7 @@ def _random_corollary(rng: np.random.Generator) -> tuple[float, float]:
     """Return 5.1' and psi with the appendix's c0 for a random problem."""
     size = int(rng.integers(2, 12))
     mask, counts = np.arange(size) < rng.integers(1, size), rng.integers(2, 1000, size)
-    known = dict(
+    known = case_study.CaseStudy(
         loss_bound=rng.lognormal(),
         pseudo_dim=rng.uniform(1.1, 3.9),
         max_disc=rng.lognormal(),
@@ -416,8 +417,8 @@ def _random_corollary(rng: np.random.Generator) -> tuple[float, float]:
         local_steps=int(rng.integers(1, 9)),
     )
     p = rng.dirichlet(np.full(size, rng.choice([0.3, 1.0, 30.0])))
-    c = case_study.corollary51(**known, n_samples=counts.sum(), n_fresh=int((~mask).sum()))
-    whole = case_study.corollary51_general(p, counts, mask, **known).total
+    c = known.corollary51(counts.sum(), n_fresh=int((~mask).sum()))
+    whole = known.corollary51_general(p, counts, mask).total
     return whole, psi.psi(p, counts, mask, c.c1, c.c2, c.c0)
 
 

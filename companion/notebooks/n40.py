@@ -1,8 +1,7 @@
-"""Notebook 40, exactness counted out: enumerations and simulations, evidence, pictures.
+"""Notebook 40, exactness counted out: enumerations, simulations, evidence.
 
 Source: FATS, Algorithms 1 to 3, Lemma 1, Theorem 2, Table 2. The notation is that of
-`sflkit.fats.history`. Distances are total variations, as fractions. Every picture's numbers come
-from its arguments alone.
+`sflkit.fats.history`. Distances are total variations, as fractions.
 """
 
 from __future__ import annotations
@@ -10,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import comb
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from companion import figures, story
+from companion import story
 from companion.judging import tables
 from companion.notebooks.fats_shared import KEYWORDS, NAMES, TINY, Sizes
 from sflkit.fats import enumeration, stability
@@ -23,10 +22,6 @@ from sflkit.fats.expected_time import rule_cost
 from sflkit.fats.forgetting import RULES
 from sflkit.fats.history import draw_history
 from sflkit.randomness import generator
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 # The federations that are enumerated: M, N, K, b, E, R.
 FEDERATIONS = (
@@ -301,31 +296,23 @@ def any_hit(sizes: Mapping[str, Sizes], *, seed: int, repeats: int, requests: in
 # --- Table 2 and line 3 of Algorithm 1 ------------------------------------------------------------
 
 
-class Planned(NamedTuple):
-    """Line 3 of Algorithm 1 at Table 2's settings.
+def planned(sizes: Mapping[str, Sizes]) -> pd.DataFrame:
+    """Return what line 3 of Algorithm 1 plans at each of the sizes, a row each."""
+    return pd.DataFrame([_plan(each) for each in sizes.values()], index=list(sizes))
 
-    planned: K and b by setting. cifar: rho and plan with CIFAR's training images. hundred: rho_C
-    with the text's 100 clients.
+
+def cifar(sizes: Mapping[str, Sizes]) -> pd.DataFrame:
+    """Return rho and whether line 3 gives Table 2's K and b with CIFAR's training images alone.
+
+    Source: FATS, Table 2, ERRATA 21.
     """
-
-    planned: pd.DataFrame
-    cifar: pd.DataFrame
-    hundred: dict[str, float]
-
-
-def planned(sizes: Mapping[str, Sizes]) -> Planned:
-    """Return what line 3 of Algorithm 1 plans. Source: FATS, Table 2, ERRATA 21."""
-    plans = pd.DataFrame([_plan(each) for each in sizes.values()], index=list(sizes))
-    cifar = {}
+    rows = {}
     for name in ("Cifar-10", "Cifar-100"):
         each = dict(sizes[name], samples_per_client=CIFAR_TRAINING / sizes[name]["n_clients"])
-        plan, rho = _plan(each), stability.stability(**each)
+        plan = _plan(each)
         same = all(plan[key] == each[key] for key in ("clients_per_round", "batch_size"))
-        cifar[name] = rho._asdict() | {"same K and b": same}
-    hundred = {
-        name: sizes[name]["clients_per_round"] * sizes[name]["rounds"] / 100 for name in IMAGES
-    }
-    return Planned(plans, pd.DataFrame.from_dict(cifar, orient="index"), hundred)
+        rows[name] = stability.stability(**each)._asdict() | {"same K and b": same}
+    return pd.DataFrame.from_dict(rows, orient="index")
 
 
 def _plan(sizes: Sizes) -> dict[str, Any]:
@@ -338,23 +325,24 @@ def _plan(sizes: Sizes) -> dict[str, Any]:
 # --- what the claims are judged by ----------------------------------------------------------------
 
 
-class Exactness(NamedTuple):
-    """All that notebook 40 has found, as the functions above return it."""
+def exactness(
+    *,
+    exact: pd.DataFrame,
+    restart: Mapping[str, Fraction],
+    two: Mapping[str, Fraction],
+    rho: pd.DataFrame,
+    printed: Sequence[enumeration.Distance],
+    rates: pd.DataFrame,
+    hits: AnyHit,
+    table: pd.DataFrame,
+    plans: pd.DataFrame,
+    trained: pd.DataFrame,
+) -> dict[str, dict[str, Any]]:
+    """Return the evidence of notebook 40's claims, by artefact and part.
 
-    exact: pd.DataFrame
-    restart: dict[str, Fraction]
-    two: dict[str, Fraction]
-    several: dict[str, np.ndarray]
-    rho: pd.DataFrame
-    printed: list[enumeration.Distance]
-    rates: pd.DataFrame
-    hits: AnyHit
-    plans: Planned
-
-
-def exactness(found: Exactness, table: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    """Return the evidence of notebook 40's claims, by artefact and part; `table` is Table 2."""
-    exact, rho, rates, hits, plans = found.exact, found.rho, found.rates, found.hits, found.plans
+    The arguments are `enumerated`, `restart_distances`, `two_requests`, the stabilities of Table
+    2's settings, `printed_distances`, `used_shares`, `any_hit`, Table 2, `planned` and `cifar`.
+    """
     off = {rule: (exact[rule].astype(float).to_numpy(), 0.0) for rule in (*RULES, "client")}
     tiny = pd.DataFrame([stability.stability(**sizes) for sizes in exact["setting"]]).clip(upper=1)
     w = np.arange(1, len(hits.simulated[0]) + 1)
@@ -368,8 +356,8 @@ def exactness(found: Exactness, table: pd.DataFrame) -> dict[str, dict[str, Any]
         rho[["rho_s", "rho_c"]].clip(upper=1).to_numpy(),
     )
     theorem2 = {"sample_exact": off["printed"], "client_exact": off["client"]}
-    restart = {key: (float(distance), 0.0) for key, distance in found.restart.items()}
-    theorem2 |= {"models_exact": restart["printed"], "models_before": restart["from before"]}
+    loaded = {key: (float(distance), 0.0) for key, distance in restart.items()}
+    theorem2 |= {"models_exact": loaded["printed"], "models_before": loaded["from before"]}
     for level, (column, at) in uses.items():
         lemma1[f"simulated_{level}s"] = tuple(
             rates[f"{words}{level}s"].to_numpy() for words in ("", "se ", "p ")
@@ -384,52 +372,56 @@ def exactness(found: Exactness, table: pd.DataFrame) -> dict[str, dict[str, Any]
     return {
         "fats-alg1": {
             "law": {f"federation {i}": bool(fair) for i, fair in enumerate(exact["uniform"])},
-            "restart": restart["printed"],
-            "restart_before": restart["from before"],
+            "restart": loaded["printed"],
+            "restart_before": loaded["from before"],
         },
         "fats-alg2": {
             "tiny": off["printed"],
-            "table_2": (*np.array(found.printed).T, 0.0),
+            "table_2": (*np.array(printed).T, 0.0),
             "kept": off["exact"],
-            "kept_twice": (float(found.two["exact"]), 0.0),
+            "kept_twice": (float(two["exact"]), 0.0),
             "minimal": off["minimal"],
             "claim1": off["claim1"],
         },
-        "fats-alg3": {"tiny": off["client"], "two_in_a_row": (float(found.two["client"]), 0.0)},
-        "fats-rem1": {level: tuple(pairs.T) for level, pairs in found.several.items()},
+        "fats-alg3": {"tiny": off["client"], "two_in_a_row": (float(two["client"]), 0.0)},
+        "fats-rem1": {level: tuple(pairs.T) for level, pairs in without_several(exact).items()},
         "fats-lem1": lemma1,
         "fats-thm2": theorem2 | {"sample_kept": off["exact"]},
-        "fats-tab2": _table_2_evidence(table, rho, plans),
+        "fats-tab2": _table_2_evidence(table, rho, plans, trained),
     }
 
 
-def _table_2_evidence(table: pd.DataFrame, rho: pd.DataFrame, plans: Planned) -> dict[str, Any]:
+def _table_2_evidence(
+    table: pd.DataFrame, rho: pd.DataFrame, plans: pd.DataFrame, trained: pd.DataFrame
+) -> dict[str, Any]:
     text = tables.paper_value("fats", "fats", "clients of the simulated data sets")
-    fits = plans.cifar[["rho_s", "rho_c"]].max(axis=1) <= 1 + 1e-12
+    fits = trained[["rho_s", "rho_c"]].max(axis=1) <= 1 + 1e-12
     return {
         "rho": (rho[["rho_s", "rho_c"]].to_numpy(), 1.0),
         "line_3": (
-            plans.planned[["clients_per_round", "batch_size"]].to_numpy(),
+            plans[["clients_per_round", "batch_size"]].to_numpy(),
             table[["K", "b"]].to_numpy(),
         ),
         "samples": (table["samples"].iloc[:4].to_numpy(), np.array(list(IMAGES.values()))),
         "clients": (table["M"].iloc[:4].to_numpy(), text),
         "training_images": {
             f"{name}, {what}": bool(held[name])
-            for name in plans.cifar.index
-            for what, held in (("rho", fits), ("K and b", plans.cifar["same K and b"]))
+            for name in trained.index
+            for what, held in (("rho", fits), ("K and b", trained["same K and b"]))
         },
-        "text_clients": {name: value > 1 for name, value in plans.hundred.items()},
+        "text_clients": {name: bool(table["K"][name] * table["R"][name] > 100) for name in IMAGES},
     }
 
 
-def exactness_notes(found: Exactness) -> dict[str, str]:
+def exactness_notes(
+    exact: pd.DataFrame, restart: Mapping[str, Fraction], printed: Sequence[enumeration.Distance]
+) -> dict[str, str]:
     """Return what stands below each verdict of notebook 40."""
-    fractions = ", ".join(map(str, sorted(set(found.exact["printed"]))))
-    sizes = [distance.value for distance in found.printed]
+    fractions = ", ".join(map(str, sorted(set(exact["printed"]))))
+    sizes = [distance.value for distance in printed]
     return {
         "fats-alg1": "Lines 4-6 load the model after step t_0, which has seen the sample: TV "
-        f"{found.restart['printed']} (ERRATA 18); line 3 in whole numbers and after deletions: "
+        f"{restart['printed']} (ERRATA 18); line 3 in whole numbers and after deletions: "
         "ERRATA 22, 45.",
         "fats-alg2": f"Distances as printed: {fractions}; {min(sizes):.3f} to {max(sizes):.3f} at "
         "Table 2's sizes. At a round's first step the clients are drawn again, although a hit says "
@@ -445,180 +437,3 @@ def exactness_notes(found: Exactness) -> dict[str, str]:
         "fats-tab2": "CIFAR's 60,000 samples count the test images, and 300 and 600 clients "
         "contradict the text's 100, with which no rho_C would be allowed (ERRATA 21).",
     }
-
-
-_BLUE, _ORANGE, _GREEN = "#0072B2", "#D55E00", "#009E73"
-
-
-def by_hand(shares: Mapping[str, pd.DataFrame]) -> Figure:
-    """Draw `forgetting_by_hand` as stacked bars with fractions."""
-    import matplotlib.pyplot as plt
-
-    samples = {
-        "$a_0$": ("#56B4E9", "//"),
-        "$a_1$": (_BLUE, ""),
-        "$b_0$": ("#F0E442", ""),
-        "$b_1$": ("#E69F00", ""),
-    }
-    clients = {"A": ("#56B4E9", "//"), "B": ("#E69F00", ""), "C": (_GREEN, "")}
-    fig, axes = plt.subplots(1, 2, figsize=(9.8, 3.9), width_ratios=[4, 3])
-    for ax, frame, looks in zip(axes, shares.values(), (samples, clients), strict=True):
-        bottom = np.zeros(frame.shape[1])
-        for part, (color, hatch) in looks.items():
-            height = frame.loc[part].to_numpy()
-            look = {"color": color, "hatch": hatch, "edgecolor": "white", "width": 0.62}
-            ax.bar(range(frame.shape[1]), height, bottom=bottom, **look)
-            for i in np.flatnonzero(height):
-                text = f"{part}  {Fraction(height[i]).limit_denominator(96)}"
-                ax.text(
-                    i, bottom[i] + height[i] / 2, text, ha="center", va="center", fontsize=10,
-                    color="white" if color == _BLUE else "black",
-                    bbox={"facecolor": color, "edgecolor": "none", "pad": 1.5},
-                )  # fmt: skip
-            bottom += height
-        ax.set_xticks(range(frame.shape[1]), list(frame.columns), fontsize=9.5)
-        ax.set_ylim(0, 1)
-        ax.grid(False)
-    axes[0].axhline(0.5, color="black", linestyle=":", linewidth=1.5, zorder=0)
-    axes[0].set(
-        ylabel="probability",
-        title="forget a photo of client A: A has 3/8 with the printed rule, should have 1/2",
-    )
-    axes[1].set(title="forget client A of three")
-    return fig
-
-
-def distances(exact: pd.DataFrame, printed: Sequence, costs: pd.DataFrame) -> Figure:
-    """Draw each rule's distance to retraining, and what it draws anew.
-
-    Left all rules in tiny federations, in the middle the printed one at Table 2's sizes, right the
-    samples that a request has drawn anew on average. Theorem 2 claims 0 in the first two. The
-    arguments are `enumerated`, `printed_distances` and `rule_costs`.
-    """
-    import matplotlib.pyplot as plt
-
-    fig, axes = plt.subplots(1, 3, figsize=(11, 4.4), width_ratios=[4, 3, 3])
-    order = exact["printed"].astype(float).argsort().to_numpy()
-    looks = {rule: (row.label, row.look.color, row.look.marker) for rule, row in RULES.items()}
-    looks = {"printed": looks.pop("printed")} | looks
-    looks |= {"client": ("Algorithm 3 (client)", "#000000", "x")}
-    for rule, (label, color, marker) in looks.items():
-        place = np.arange(len(exact)) + {"exact": -0.2, "claim1": -0.35, "client": 0.2}.get(rule, 0)
-        values = exact[rule].astype(float).to_numpy()[order]
-        axes[0].plot(values, place, marker, color=color, label=label)
-        if rule in costs:
-            axes[2].plot(costs[rule], range(6), marker, color=color, markersize=8)
-    for i, value in enumerate(exact["printed"].to_numpy()[order]):
-        axes[0].annotate(
-            str(value), (float(value), i), textcoords="offset points", xytext=(7, 0), va="center",
-            fontsize=9,
-        )  # fmt: skip
-    counted = [", ".join(map(str, sizes)) for sizes in FEDERATIONS]
-    axes[0].set_yticks(range(len(counted)), [counted[i] for i in order], fontsize=8.5)
-    axes[0].set(ylabel="M, N, K, b, E, R", xlabel="TV to retraining", xlim=(-0.012, 0.25))
-    axes[0].set_title("tiny federations, exact")
-    fig.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=5)
-    errors = [4 * d.error for d in printed]
-    axes[1].barh(range(6), [d.value for d in printed], xerr=errors, color=_ORANGE, height=0.6)
-    axes[1].plot(
-        [0] * 6, range(6), "D", color="0.2", markerfacecolor="none", clip_on=False,
-        label="the paper: 0",
-    )  # fmt: skip
-    axes[1].legend(loc="lower right")
-    axes[1].set(xlabel="TV to retraining", title="as printed, Table 2's sizes")
-    axes[2].set(xscale="log", xlabel="samples drawn anew", title="cost of a request")
-    for ax in axes[1:]:
-        ax.set_yticks(range(6), NAMES)
-        ax.invert_yaxis()
-    axes[2].tick_params(labelleft=False)
-    return fig
-
-
-def uses(rates: pd.DataFrame, rho: pd.DataFrame, exact: pd.DataFrame) -> Figure:
-    """Draw how often samples and clients are used, against Lemma 1, and the exact distances."""
-    import matplotlib.pyplot as plt
-
-    fig, axes = plt.subplots(1, 3, figsize=(9.8, 3.4))
-    axis = np.linspace(0, 1.2, 200)
-    for ax, level, column in ((axes[0], "samples", "rho_s"), (axes[1], "clients", "rho_c")):
-        limit = np.minimum(axis, 1)
-        ax.plot(axis, limit, color="black", linestyle=":", label=r"Lemma 1: $\min\{\rho,1\}$")
-        ax.plot(axis, 1 - np.exp(-axis), color=_BLUE, label=r"$1-e^{-\rho}$")
-        handles = []
-        for i, name in enumerate(NAMES):
-            look = figures.series_style(None, i) | {"linestyle": "none", "markersize": 7}
-            point = rho.loc[name, column], rates.loc[name, level]
-            error = 4 * rates.loc[name, f"se {level}"]
-            handles.append(ax.errorbar(*point, error, label=name, **look))
-        ax.set(
-            xlabel=rf"$\rho_{column[-1].upper()}$", title=f"{level}: share that was used",
-            ylim=(0, 1.02), xlim=(0, 1.1),
-        )  # fmt: skip
-    axes[0].set_ylabel("probability of being used")
-    axes[0].legend(handles=axes[0].lines[:2], fontsize=8.5, loc="upper left")
-    axes[1].legend(handles=handles, fontsize=8.5, loc="upper left")
-    tiny = pd.DataFrame([stability.stability(**sizes) for sizes in exact["setting"]])
-    axes[2].plot([0, 1], [0, 1], color="black", linestyle=":", label=r"TV = $\min\{\rho,1\}$")
-    for name, column, color, marker in (
-        ("sample", "rho_s", _BLUE, "o"),
-        ("client", "rho_c", "#E69F00", "s"),
-    ):
-        value = exact[f"TV {name}"].astype(float)
-        axes[2].plot(
-            tiny[column].clip(upper=1), value, marker, color=color, label=f"without a {name}"
-        )
-    axes[2].set(
-        xlabel=r"$\min\{\rho,1\}$", title="tiny configurations: TV of learning",
-        xlim=(0, 1.05), ylim=(0, 1.02),
-    )  # fmt: skip
-    axes[2].legend(fontsize=8.5, loc="upper left")
-    return fig
-
-
-def draw_any_hit(hits: AnyHit, rho: pd.DataFrame) -> Figure:
-    """Draw how likely it is that any of w requests hits, against the bound of Theorem 2."""
-    import matplotlib.pyplot as plt
-
-    w = np.arange(1, hits.simulated.shape[1] + 1)
-    fig, axes = plt.subplots(1, 2, figsize=(9.6, 3.8))
-    titles = "w samples of different clients", "w clients"
-    for i, (ax, column, title) in enumerate(zip(axes, ("rho_s", "rho_c"), titles, strict=True)):
-        colors = {"MNIST": _BLUE, "FEMNIST": _GREEN, "Shakespeare": _ORANGE}
-        for name, color in colors.items():
-            ax.plot(w, hits.exact[name][i], color=color, label=f"{name}, exact")
-            bound = np.minimum(w * rho.loc[name, column], 1)
-            label = "bound" if name == "MNIST" else None
-            ax.plot(w, bound, color=color, linestyle=":", label=label)
-        ax.errorbar(
-            w, hits.simulated[i], 1.96 * hits.error[i], fmt="o", color="black", markersize=4,
-            label="MNIST, simulated",
-        )  # fmt: skip
-        ax.set(xlabel="requests w", title=title, ylim=(0, 1.04))
-    axes[0].set_ylabel("probability of any re-computation")
-    axes[0].legend(fontsize=8.5, loc="lower right")
-    return fig
-
-
-def table_2(rho: pd.DataFrame, plans: Planned) -> Figure:
-    """Draw the stability that Table 2 implies, beside the exact probability of use."""
-    import matplotlib.pyplot as plt
-
-    fig, axes = plt.subplots(1, 2, figsize=(9.6, 3.6))
-    for ax, bound, used, title in (
-        (axes[0], "rho_s", "p_sample", "Table 2, samples"),
-        (axes[1], "rho_c", "p_client", "Table 2, clients"),
-    ):
-        rows = np.arange(6)
-        implied = r"$\rho$, implied by Table 2"
-        ax.barh(rows - 0.19, rho[bound], height=0.36, color="#999999", label=implied)
-        exact = "exact probability of use"
-        ax.barh(rows + 0.19, rho[used], height=0.36, color=_BLUE, label=exact)
-        ax.axvline(1, color="black", linewidth=1)
-        ax.set(xlabel="stability", title=title, xlim=(0, 1.05), ylim=(5.6, -2.2))
-        ax.set_yticks(range(6), NAMES if ax is axes[0] else [])
-    corrected = r"$\rho_S$ with 50,000 images"
-    axes[0].plot(
-        plans.cifar["rho_s"], [1.81, 2.81], "D", color=_ORANGE, clip_on=False, label=corrected
-    )
-    axes[0].legend(fontsize=8.5, loc="upper left")
-    return fig

@@ -1,4 +1,4 @@
-"""Notebook 42, Figs. 1, 5 and 8: runs, means over the law of the hit round, evidence, pictures.
+"""Notebook 42, Figs. 1, 5 and 8: runs, means over the law of the hit round, evidence.
 
 Source: FATS, Sections 5.2 and 6.2.1, Remark 4, Appendices A.2 and A.5. A run tells one draw of the
 hit round; `hit_rounds` knows the law of it. Here the accuracies of a run become two paths of R + 1
@@ -21,15 +21,14 @@ import inspect
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import fields
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from companion import figures, story
+from companion import story
 from companion.claims import FATS as CLAIMS
 from companion.judging.claims import NotRun, Setting
-from companion.judging.tables import paper_curve
 from companion.notebooks import hit_rounds
 from companion.notebooks.fats_shared import READINGS, REQUESTS, read_as
 from companion.plans import Stage
@@ -42,19 +41,17 @@ from sflkit.fats.training import choose_requests, federation_of
 from sflkit.intervals import mean_interval
 from sflkit.models import NETWORKS
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-
 COLUMNS = ("n_clients", "clients_per_round", "rounds", "local_steps", "batch_size")
 
 
 class Unlearning(NamedTuple):
-    """The frames of Figs. 1, 5 and 8, and of learning at the printed rate."""
+    """The frames of Figs. 1, 5 and 8, of Fig. 5's first data set at a larger rate, and of learning
+    at the printed one."""
 
     fig1: pd.DataFrame
     fig5: pd.DataFrame
     fig8: pd.DataFrame
+    larger: pd.DataFrame
     readings: pd.DataFrame
 
 
@@ -119,7 +116,7 @@ def at_the_printed_rate(paper_rate: float) -> dict[str, Any]:
 
 def readings_of(**given: Any) -> list[FATSConfig]:
     """Return what is learnt at the printed rate: Fig. 5's first data set under all readings; under
-    the sum the points of Fig. 7 and the other data sets; and the first at `rate` beside them."""
+    the sum the points of Fig. 7 and the other data sets."""
     p = SimpleNamespace(**given)
     names = [name for name in inspect.signature(settings_of).parameters if name != "data"]
     shared = {name: given[name] for name in [*names, "paper_rate"]}
@@ -130,9 +127,7 @@ def readings_of(**given: Any) -> list[FATSConfig]:
     found = [read_as(name, first, seed) for name in READINGS for seed in p.seeds_readings]
     found += [read_as("sum", first, s, **change) for change in changes for s in p.seeds_points]
     others = [sizes[data] for data in p.data_readings[1:]]
-    found += [read_as("sum", other, seed) for other in others for seed in p.seeds_points]
-    larger = settings_of(p.data_readings[0], **{name: given[name] for name in names})
-    return found + [FATSConfig(**larger, seed=seed) for seed in p.seeds_larger]
+    return found + [read_as("sum", other, seed) for other in others for seed in p.seeds_points]
 
 
 def unlearning(**given: Any) -> Generator[Stage, pd.DataFrame, Unlearning]:
@@ -165,19 +160,19 @@ def unlearning(**given: Any) -> Generator[Stage, pd.DataFrame, Unlearning]:
     stream |= dict(rounds=p.rounds_fig8) | step["fats-fig8"]
     fig8 = yield Stage(training.run, configs(p.data_fig8, p.seeds_fig8, **stream), "fats-fig8")
     fig1 = yield Stage(training.run, configs(p.data_fig1, p.seeds_fig1), "fats-fig1")
+    larger = yield Stage(training.run, configs(p.data_fig5[:1], p.seeds_larger), "a larger rate")
     readings = yield Stage(training.run, readings_of(**given), "readings of a local step")
-    return Unlearning(fig1, fig5, fig8, readings)
+    return Unlearning(fig1, fig5, fig8, larger, readings)
 
 
 RUN = ["data", "level", "seed", "method"]
 
 
 class Paths(NamedTuple):
-    """Accuracies of the runs in `index`, each (runs, R + 1); see the module."""
+    """Accuracies of the runs, a row each, indexed by `RUN`, columns 0..R; see the module."""
 
-    index: pd.MultiIndex
-    learning: np.ndarray
-    recomputed: np.ndarray
+    learning: pd.DataFrame
+    recomputed: pd.DataFrame
 
 
 def paths_of(frame: pd.DataFrame) -> Paths:
@@ -205,11 +200,11 @@ def paths_of(frame: pd.DataFrame) -> Paths:
     recomputed = made.reindex(learning.index).fillna(learning)
     if learning.isna().any(axis=None):
         raise ValueError("every round must be evaluated, and each level and seed needs a frs run")
-    return Paths(learning.index, learning.to_numpy(), recomputed.to_numpy())
+    return Paths(learning, recomputed)
 
 
-def laws_of(frame: pd.DataFrame) -> tuple[np.ndarray, pd.MultiIndex]:
-    """Return the law of the start of each run, (runs, R + 1), and the runs, sorted.
+def laws_of(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the law of the start of each run, a row each, indexed by `RUN`, columns 0..R.
 
     FATS has that of its own requests, all at once (a seed decides them), the others start from
     round 0.
@@ -219,20 +214,18 @@ def laws_of(frame: pd.DataFrame) -> tuple[np.ndarray, pd.MultiIndex]:
     frame : DataFrame
         Rows of `training.run` with the columns of their configs.
     """
-    configs = {tuple(getattr(config, name) for name in RUN): config for config in configs_of(frame)}
-    index = pd.MultiIndex.from_tuples(sorted(configs), names=RUN)
-    laws = []
-    for key in index:
-        config = configs[key]
+    laws = {}
+    for config in configs_of(frame):
+        key = tuple(getattr(config, name) for name in RUN)
         if METHODS[config.method].build().from_scratch:
-            laws.append(np.eye(1, config.rounds + 1)[0])
+            laws[key] = np.eye(1, config.rounds + 1)[0]
             continue
         sizes = sizes_of(config)
         shared = {name: getattr(config, name) for name in COLUMNS}
         shared |= dict(n_clients=len(sizes), samples_per_client=sizes)
-        targets = choose_requests(config, sizes)
-        laws.append(hit_rounds.hit_law(targets, **shared))
-    return np.array(laws), index
+        laws[key] = hit_rounds.hit_law(choose_requests(config, sizes), **shared)
+    index = pd.MultiIndex.from_tuples(laws, names=RUN)
+    return pd.DataFrame(np.array([*laws.values()]), index).sort_index()
 
 
 def scores(frame: pd.DataFrame, *, band: float = 0.02) -> pd.DataFrame:
@@ -255,10 +248,9 @@ def scores(frame: pd.DataFrame, *, band: float = 0.02) -> pd.DataFrame:
         request, which is served to its end. moves: mean absolute
         change of accuracy from round to round, over the last half of the recomputed path.
     """
-    paths = paths_of(frame)
-    laws, index = laws_of(frame)
-    order = paths.index.get_indexer(index)
-    learning, recomputed = paths.learning[order], paths.recomputed[order]
+    laws, paths = laws_of(frame), paths_of(frame)
+    index, laws = laws.index, laws.to_numpy()
+    learning, recomputed = (np.array(path.loc[index], order="C") for path in paths)
     rounds = learning.shape[1] - 1
     late = np.arange(rounds + 1) > 0.75 * rounds
     before = learning[:, late].mean(axis=1)
@@ -397,22 +389,18 @@ def mean_curves(shown: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, index, ["mean", "low", "high"]).reset_index()
 
 
-def all_scores(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return `scores` of runs of several data sets."""
-    return pd.concat([scores(part) for _, part in frame.groupby("data", sort=False)])
-
-
 # Part of Fig. 8 -> the two scores that it compares, each with its method.
 _STREAMED = {"stable": ("mean", "fats", "late", "fats"), "after": ("after", "fats", "after", "frs")}
 
 
 def evidence(
-    fig1: pd.DataFrame, fig5: pd.DataFrame, stream: pd.DataFrame
+    fig1: pd.DataFrame, fig5: pd.DataFrame, stream: pd.DataFrame, larger: pd.DataFrame
 ) -> dict[str, dict[str, Any]]:
     """Return the evidence on the four artefacts, artefact -> part -> what the rule takes.
 
-    `fig1` and `fig5` are `all_scores` of the runs of these figures, `stream` `stream_scores` of
-    those of Fig. 8.
+    `fig1` and `fig5` are `scores` of the runs of these figures, of all data sets, `stream` is
+    `stream_scores` of those of Fig. 8, `larger` `scores` at a larger rate, by which Remark 4 is
+    judged as well.
     """
     found = {"fats-fig1": _at_once("fats-fig1", fig1), "fats-fig5": _at_once("fats-fig5", fig5)}
     one, end = _of_set(stream, "MNIST"), _of_set(fig5, "MNIST")
@@ -428,11 +416,16 @@ def evidence(
             eight[f"{key}_{level}s"] = none if one is None else _pair(one, level, *pair)
     parts = [part.key for part in CLAIMS["fats-rem4"].parts]
     four |= dict.fromkeys(parts, none) if end is None else _useful(end)
+    if (beside := _of_set(larger, "MNIST")) is not None:
+        four |= {f"larger_{key}": pair for key, pair in _useful(beside).items()}
     for key, name in AT_ONCE["fats-fig5"][1].items():
         table = _of_set(fig5, name)
         pairs = {} if table is None else _useful(table)
         four[key] = {_SAID[part]: pairs[part] for part in pairs} or _absent(name)
     return found | {"fats-fig8": eight, "fats-rem4": four}
+
+
+_SUMMED = ", a mini-batch's gradients summed"
 
 
 def setting_of(
@@ -448,7 +441,7 @@ def setting_of(
     """
     each = "; ".join(
         f"{_named(data)}, {network(STANDS_FOR[data], settings[data]['model'])}, "
-        f"rate {settings[data]['rate']:g}, "
+        f"rate {settings[data]['rate']:g}{_SUMMED * ('reduction' in settings[data])}, "
         + ", ".join(f"{symbol} = {settings[data][name]}" for symbol, name in zip("MKREb", COLUMNS))
         + f", {settings[data]['n_requests']} to forget"
         for data in datasets
@@ -471,51 +464,32 @@ def note_on(artefact: str, scores: pd.DataFrame) -> str:
         return words
     return (
         f"{words}. That FATS falls back to a better model than the first one follows wherever "
-        "learning has begun; what says something is by how much"
+        "learning has begun; what says something is by how much. FR²'s rate is ours: its steps are "
+        "scaled, so that they stay large where FATS's at the printed rate are small"
     )
 
 
-def around_requests(shown: pd.DataFrame, data: str, rounds: int) -> dict[str, dict[str, Any]]:
-    """Return what the table of Fig. 5 compares, in per cent: row -> method -> our runs.
+def around_requests(curves: pd.DataFrame, by: list[str], rounds: int) -> pd.DataFrame:
+    """Return what the table of Fig. 5 compares: levels around requests after so many rounds.
 
-    `shown` is `clocked` of runs whose requests came all at once, after so many rounds.
+    Parameters
+    ----------
+    curves : DataFrame
+        Columns clock, accuracy and `by`; a row of the answer for each of these.
     """
-    found = {}
-    for level in LEVELS:
-        part = shown[(shown["data"] == data) & (shown["level"] == level)]
-        for method, runs in part.groupby("method"):
-            of_runs = runs.assign(x=runs["clock"], y=100 * runs["accuracy"])
-            each = [_around(run, rounds) for _, run in of_runs.groupby("seed")]
-            for name in each[0]:
-                values = np.array([run[name] for run in each])
-                found.setdefault(f"{level}s: {name}", {})[METHODS[method].label] = values
-    return found
 
+    def level(first: int, last: int, of: str) -> pd.Series:
+        return curves[curves["clock"].between(first, last)].groupby(by)["accuracy"].agg(of)
 
-def printed_around_requests(panels: Mapping[str, str], rounds: int) -> dict[str, dict[str, float]]:
-    """Return the same of the authors' curves of Fig. 5; `panels` is level -> panel."""
-    curves = paper_curve("fats-fig5")
-    curves = curves.assign(y=100 * curves["y"])
-    found = {}
-    for level, panel in panels.items():
-        for series, curve in curves[curves["panel"] == panel].groupby("series"):
-            for name, value in _around(curve, rounds).items():
-                label = series.replace("2", "²")
-                found.setdefault(f"{level}s: {name}", {})[label] = value
-    return found
-
-
-def _around(curve: pd.DataFrame, rounds: int) -> dict[str, float]:
-    """Return the levels of one curve of x and y around requests in round `rounds`."""
-    before = curve.loc[curve["x"].between(rounds - 5, rounds - 1), "y"].mean()
-    least = curve.loc[curve["x"].between(rounds, rounds + 4), "y"].min()
-    later = curve.loc[curve["x"].between(rounds + 16, rounds + 20), "y"].mean()
-    return {
-        "before, five rounds": before,
-        "least of the next five": least,
-        "drop": before - least,
-        "16 to 20 rounds later": later,
-    }
+    before, least = level(rounds - 5, rounds - 1, "mean"), level(rounds, rounds + 4, "min")
+    return pd.DataFrame(
+        {
+            "before, five rounds": before,
+            "least of the next five": least,
+            "drop": before - least,
+            "16 to 20 rounds later": level(rounds + 16, rounds + 20, "mean"),
+        }
+    )
 
 
 def _absent(name: str) -> NotRun:
@@ -618,34 +592,3 @@ def network(name: str, model: str) -> str:
     """Return what a model is called, and in brackets the paper's for that set if it is another."""
     own, paper = NETWORKS[model].label, _NETWORKS.get(name, "CNN")
     return own if own == paper else f"{own} (paper: {paper})"
-
-
-def accuracy(ax: Axes, shown: pd.DataFrame, data: str, level: str) -> None:
-    """Draw each method's mean accuracy over the runs with its 95 % interval, without a legend."""
-    part = shown[(shown["level"] == level) & (shown["data"] == data)]
-    # The fall at a request is drawn upright: what is recomputed starts a little later.
-    part = part.assign(clock=part["clock"] + 0.02 * (part["phase"] == "recovery"))
-    figures.curves(ax, part, "clock", "accuracy", "method", rules=METHODS, markers=0)
-    for line in ax.get_lines():
-        line.set(marker="None", zorder=3 if line.get_label() == "FATS" else 2)
-    ax.legend().remove()
-    ax.set(xlabel="", ylabel="")
-
-
-def law(ax: Axes, runs: pd.DataFrame, level: str) -> None:
-    """Draw the law of the round that FATS goes back to, and the accuracy at each such round.
-
-    `runs` has rows of `training.run` with their configs, of one data set.
-    """
-    paths = paths_of(runs)
-    laws, keys = laws_of(runs)
-    mine = keys.get_locs([slice(None), level, slice(None), "fats"])
-    chances = laws[mine].mean(axis=0)
-    path = paths.recomputed[paths.index.get_indexer(keys[mine])].mean(axis=0)
-    rounds, after = np.arange(len(chances)), float((chances * path).sum())
-    ax.bar(rounds, chances, color="0.8", width=0.8, label="probability of that round")
-    ax.plot(rounds, path, color=COLORS["FATS"], label="accuracy of the model kept before it")
-    ax.axhline(after, color="black", linestyle="--", linewidth=1.4, label="its mean over the bars")
-    ax.annotate(f"{after:.2f}", (0.72 * rounds[-1], after), (0, 4), textcoords="offset points")
-    ax.annotate("no use", (rounds[-1], chances[-1]), (0, 3), textcoords="offset points", ha="right")
-    ax.set(xlabel="round that FATS goes back to", ylim=(0, 1), title=f"{level}s")

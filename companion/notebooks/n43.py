@@ -1,4 +1,4 @@
-"""Notebook 43, how long forgetting takes: Figs. 2, 3 and 6 and the bytes, evidence, pictures.
+"""Notebook 43, how long forgetting takes: Figs. 2, 3 and 6 and the bytes: runs, evidence.
 
 Source: FATS, Sections 5.3.1, 6.2.2 and 6.2.3, Appendix A.3, Theorem 7, Table 2. Unlearning time is
 counted in steps, so that nothing has to be trained. Exact means follow a formula and could not
@@ -8,29 +8,22 @@ fail, so that trends are judged on drawn histories, which know nothing of it.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from companion import figures
 from companion.judging.tables import paper_curve, paper_value
-from companion.notebooks import hit_rounds
-from companion.notebooks.fats_shared import REQUESTS
 from companion.plans import Stage
 from companion.widgets import SLIDER, picture
-from sflkit.fats import bounds, enumeration, training
+from sflkit.fats import bounds, training
 from sflkit.fats.config import TABLE_2, FATSConfig
-from sflkit.fats.expected_time import client_time, first_participation, rule_of_thumb, sample_time
+from sflkit.fats.expected_time import client_time, first_participation, sample_time
 from sflkit.fats.methods import METHODS
-from sflkit.randomness import generator
 
 if TYPE_CHECKING:
     import ipywidgets
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 class Efficiency(NamedTuple):
@@ -120,17 +113,6 @@ SHORT = {
     "clients_per_round": "K",
     "n_requests": "w",
 }
-
-
-def over_all_histories(**sizes: int) -> tuple[Fraction, Fraction]:
-    """Return the mean steps for a sample and for a client over every history of a tiny federation.
-
-    Two samples a client and b = 1; `sizes` are n_clients, clients_per_round, local_steps, rounds.
-    """
-    law = enumeration.drawn_law(samples_per_client=2, batch_size=1, **sizes).values()
-    sample = sum(p * (history.steps - history.first_step(0, 0)) for p, history in law)
-    client = sum(p * (history.steps - history.first_step(0)) for p, history in law)
-    return Fraction(sample), Fraction(client)
 
 
 def lines_of(
@@ -277,47 +259,6 @@ def exact_several(drawn_clients: Iterable[int], most: int) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["data", "streaming", "K", "w", "rho_C", "T", "exact"])
 
 
-def five_runs(one: pd.DataFrame, data: str, seed: int) -> str:
-    """Return in words what a mean of five histories, as the paper takes, says of a client's time.
-
-    At the right end of the longest line of the data set, by resampling its histories.
-    """
-    part = one[(one["data"] == data) & (one["level"] == "client")]
-    part = part[part["n_clients"] == part["n_clients"].max()]
-    part = part[part["clients_per_round"] == part["clients_per_round"].max()]
-    share = part["steps"].to_numpy() / part["scratch_steps"].to_numpy()
-    fives = generator(seed, "bootstrap").choice(share, size=(20000, 5)).mean(axis=1)
-    low, high = np.quantile(fives, [0.025, 0.975])
-    return (
-        f"{NAMES[data]}, K = {part['clients_per_round'].iloc[0]}: a client costs nothing in "
-        f"{100 * (share == 0).mean():.0f} % of the runs, more than half in "
-        f"{100 * (share > 0.5).mean():.0f} %; mean {share.mean():.3f}\n   means of five runs, as "
-        f"in the paper: 95 % lie in [{low:.2f}, {high:.2f}], {100 * (fives > 0.5).mean():.0f} % "
-        "above a half"
-    )
-
-
-def shares_of_bytes() -> pd.DataFrame:
-    """Return the expected share of retraining's rounds, and so of its bytes, at Table 2's sizes.
-
-    A row for each of the six sets; columns one_samples, one_clients and, for Section 6.2.1's number
-    of requests at once, each to another client, several_samples and several_clients.
-    """
-    counts = {"one": dict.fromkeys(TABLE_2, 1)}
-    counts["several"] = {data: REQUESTS.get(data, 5) for data in TABLE_2}
-    shares = {
-        f"{how}_{level}": [
-            float(
-                hit_rounds.expected_share(hit_rounds.hit_law([(k, of) for k in range(n)], **sizes))
-            )
-            for n, sizes in zip(many.values(), TABLE_2.values(), strict=True)
-        ]
-        for how, many in counts.items()
-        for level, of in (("samples", 0), ("clients", None))
-    }
-    return pd.DataFrame(shares, index=SIX_SETS)
-
-
 def one_request(
     one: pd.DataFrame, exact: pd.DataFrame, drawn: pd.DataFrame, data: str
 ) -> dict[str, Any]:
@@ -371,11 +312,6 @@ def best_shares(exact: pd.DataFrame, streaming: bool) -> pd.Series:
     return share.groupby([mine["data"], mine["w"]]).min()
 
 
-def bytes_evidence(shares: pd.DataFrame) -> dict[str, Any]:
-    """Return the evidence on the bytes: at most half of retraining's on all six sets."""
-    return {key: (shares[key], np.full(len(shares), 0.5)) for key in shares}
-
-
 def notes(several: pd.DataFrame, shares: pd.DataFrame, runs: int) -> dict[str, str]:
     """Return the note of each verdict; `several` is `exact_several`."""
     most = several[(several["data"] == "femnist") & ~several["streaming"]]
@@ -407,25 +343,6 @@ def _points_off() -> str:
     return f"{off['samples']:.0f} % (samples) and {off['clients']:.0f} % (clients)"
 
 
-def ours_and_paper(exact: pd.DataFrame, several: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of the table ours | paper."""
-    numbers: list[dict[str, Any]] = []
-    for level, printed in (("client", "below 0.5"), ("sample", "below 1")):
-        for data, part in exact[exact["level"] == level].groupby("data", sort=False):
-            quantity = f"{NAMES[data]}: largest mean time of a {level} / FRS"
-            ours = (part["exact"] / part["T"]).max()
-            numbers.append({"quantity": quantity, "ours": ours, "paper": printed})
-    last = several[~several["streaming"] & (several["w"] == several["w"].max())]
-    for _, part in last.groupby("data", sort=False):
-        for row in part.iloc[[0, -1]].itertuples():
-            quantity = f"{NAMES[row.data]}: {row.w} clients at once, K = {row.K}, time / FRS"
-            numbers.append({"quantity": quantity, "ours": row.exact / row.T})
-    order = bounds.theorem7(rho=1.0, requests=10).recomputations
-    quantity = "ten clients one by one at rho_C = 1: mean re-computations | 4 w rho"
-    numbers.append({"quantity": quantity, "ours": 10 * -np.expm1(-1.0), "paper": order})
-    return numbers
-
-
 def _by_run(frame: pd.DataFrame, column: str) -> pd.DataFrame:
     """Return the steps of each history, one row a history, one column a size."""
     return frame.pivot(index="run", columns=column, values="steps")
@@ -439,155 +356,6 @@ def _change(line: pd.DataFrame, way: int = 1) -> tuple[ArrayLike, ArrayLike]:
     """
     x = line.columns.to_numpy(float)
     return way * line.to_numpy() / line.to_numpy().mean(), (x - x.min()) / np.ptp(x)
-
-
-def figure6(axes: Sequence[Axes], beside: pd.DataFrame) -> None:
-    """Draw Fig. 6 in the paper's axes: the authors' points hollow, our exact means as lines.
-
-    Left a sample, one line a batch size b; in the middle a client, one line a number of clients M,
-    by the work that is recomputed; right the same points beside the first participation.
-    """
-    import seaborn
-
-    panels = (
-        ("sample", "recomputed", "b"),
-        ("client", "recomputed", "M"),
-        ("client", "first", "M"),
-    )
-    for ax, (level, column, name) in zip(axes, panels, strict=True):
-        lines = beside[beside["level"] == level].groupby("line")
-        colors = seaborn.color_palette("viridis", len(lines))
-        for color, (value, line) in zip(colors, lines, strict=True):
-            label = f"{name} = {value}"
-            ax.plot(line["K"], line[column], color=color, linewidth=1.3, label=label)
-            ax.plot(
-                line["K"], line["paper"], "D", color=color, markerfacecolor="none", markersize=4
-            )
-        ax.axhline(5000, color="black", linewidth=1)
-        ax.annotate("FRS", (12, 5000), (0, -12), textcoords="offset points", ha="right")
-        ax.set(yscale="log", ylim=(100, 7000), xlim=(1, 12.5), xlabel="clients per round K")
-        ax.xaxis.get_major_locator().set_params(integer=True)
-    axes[0].set(ylabel="unlearning time, steps", title="6(a), a sample: work recomputed")
-    axes[1].set_title("6(b), a client: work recomputed")
-    axes[2].set_title("6(b), a client: first participation")
-    axes[0].figure.suptitle("Figure 6, Shakespeare's shape, R = 50 (Table 2: 30)", fontsize=11)
-    axes[1].plot([], [], color="0.35", label="ours, exact")
-    axes[1].plot([], [], "D", color="0.35", markerfacecolor="none", label="the paper")
-    axes[0].legend(fontsize=9, ncols=2, loc="lower right")
-    axes[1].legend(handles=axes[1].lines[-2:], loc="lower right")
-    axes[2].legend(fontsize=9, ncols=2, loc="lower right")
-
-
-def draw_one_request(exact: pd.DataFrame, drawn: pd.DataFrame, data: str) -> Figure:
-    """Return Fig. 2 or 6: a sample's and a client's time over K, and all lines over rho.
-
-    Lines are exact means, points those of drawn histories with their 95 % intervals; `exact` and
-    `drawn` are `exact_means` and `drawn_means`.
-    """
-    import matplotlib.pyplot as plt
-
-    fig, axes = plt.subplots(1, 3, figsize=(11.4, 3.9), sharey=True)
-    exact, drawn = exact[exact["data"] == data], drawn[drawn["data"] == data]
-    full = int(exact["T"].iloc[0])
-    for ax, (level, column, *_) in zip(axes, LEVELS):
-        for i, (value, line) in enumerate(exact[exact["level"] == level].groupby(column)):
-            look = figures.series_style(None, i)
-            dots = drawn[(drawn["level"] == level) & (drawn[column] == value)]
-            _line(ax, look, line["K"], line["exact"], dots, dots["K"], f"${column}={value}$")
-            style = look | {"marker": "None", "linestyle": "-" if level == "client" else ":"}
-            axes[2].plot(line["rho"], line["exact"], **style)
-        ax.set(xlabel="clients per round K", title=f"Figure 2, {data.upper()}: a {level}")
-        ax.xaxis.get_major_locator().set_params(integer=True)
-    _limits(axes[2], full)
-    for ax in axes:
-        ax.axhline(full, color="black", linewidth=1)
-        ax.axhline(full / 2, color="black", linewidth=1, linestyle="--")
-        ax.set_ylim(0, 1.08 * full)
-        ax.legend(fontsize=8.5, loc="upper left", bbox_to_anchor=(0, 0.94))
-    end = exact[exact["level"] == "sample"]["K"].max()
-    axes[0].text(end, full, "FRS", ha="right", va="bottom")
-    axes[0].text(end, full / 2, "half of FRS", ha="right", va="bottom")
-    axes[0].set_ylabel("unlearning time (steps)")
-    fig.suptitle(
-        "lines: exact means; points: drawn histories; b and M of the lines ours; "
-        "the paper's curves could not be had",
-        fontsize=10,
-    )
-    return fig
-
-
-def draw_several_requests(exact: pd.DataFrame, drawn: pd.DataFrame) -> Figure:
-    """Return Fig. 3: the time of several clients, at once and one by one, in trainings.
-
-    `exact` and `drawn` are `exact_several` and `drawn_several`.
-    """
-    import matplotlib.pyplot as plt
-
-    fig, axes = plt.subplots(2, 2, figsize=(9.4, 5.9), sharex=True)
-    for column, (data, name) in enumerate(NAMES.items()):
-        for row, streaming in enumerate((False, True)):
-            ax = axes[row, column]
-            mine, dots = (
-                frame[(frame["data"] == data) & (frame["streaming"] == streaming)]
-                for frame in (exact, drawn)
-            )
-            for i, (k, line) in enumerate(mine.groupby("K")):
-                here = dots[dots["K"] == k].assign(
-                    mean=lambda x: x["mean"] / x["T"], sem=lambda x: x["sem"] / x["T"]
-                )
-                shares, look = line["exact"] / line["T"], figures.series_style(None, i)
-                _line(ax, look, line["w"], shares, here, here["w"], f"K = {k}")
-            _references(ax, mine, streaming)
-            of = f"M = {clients_of_figure3(data)}, R = {TABLE_2[data]['rounds']}"
-            ax.set(title=f"Figure 3, {name}, {of}: {'one by one' if streaming else 'at once'}")
-        axes[1, column].set_xlabel("clients that ask to be forgotten")
-        axes[0, column].xaxis.get_major_locator().set_params(integer=True)
-    for ax in axes[:, 0]:
-        ax.set_ylabel("unlearning time / training")
-    axes[0, 1].legend(fontsize=8.5, loc="center left", bbox_to_anchor=(1, 0.5))
-    fig.suptitle(
-        "the paper does not say how requests are served: two readings; no curves could be had",
-        fontsize=10,
-    )
-    return fig
-
-
-def _line(
-    ax: Axes,
-    look: dict,
-    x: pd.Series,
-    exact: pd.Series,
-    dots: pd.DataFrame,
-    at: pd.Series,
-    label: str,
-) -> None:
-    """Draw an exact line, its drawn points with their 95 % intervals, and one entry for both."""
-    ax.plot(x, exact, **look | {"marker": "None"})
-    style = {"color": look["color"], "marker": look["marker"], "linestyle": "none"}
-    ax.errorbar(at, dots["mean"], 1.96 * dots["sem"], **style, markersize=4)
-    ax.plot([], [], **look, label=label)
-
-
-def _limits(ax: Axes, full: int) -> None:
-    """Draw the rule of thumb and Theorem 7's order over rho."""
-    rho = np.linspace(0.01, 1, 50)
-    thumb = full * np.array([rule_of_thumb(value) for value in rho])
-    label = r"$T[1-(1-e^{-\rho})/\rho]$"
-    ax.plot(rho, thumb, color="black", linewidth=4, alpha=0.25, label=label)
-    dotted = dict(color="black", linestyle=(0, (1, 2)))
-    ax.plot(rho, full * rho, **dotted, label=r"Theorem 7: order $\rho T$")
-    ax.plot([], [], color="gray", label=r"clients, over $\rho_C$")
-    ax.plot([], [], color="gray", linestyle=":", label=r"samples, over $\rho_S$")
-    ax.set(xlabel=r"stability $\rho$", title="all lines")
-
-
-def _references(ax: Axes, mine: pd.DataFrame, streaming: bool) -> None:
-    """Draw FRS and Theorem 7's order for the smallest K of a panel of Fig. 3."""
-    w = np.arange(1, mine["w"].max() + 1)
-    ax.plot(w, w if streaming else np.ones(len(w)), color="black", linewidth=1.2, label="FRS")
-    label = rf"$w\rho_C$, K = {mine['K'].min()}"
-    ax.plot(w, w * mine["rho_C"].min(), color="gray", linestyle=":", label=label)
-    ax.set_ylim(0, 5.2 if streaming else 1.08)
 
 
 def unlearning_explorer() -> ipywidgets.VBox:

@@ -8,28 +8,20 @@ is a share of a whole training.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Generator, Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Generator, Mapping
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from companion import sheets
 from companion.judging.claims import Setting
-from companion.judging.tables import paper_curve, paper_value
-from companion.notebooks.fats_shared import read_as, table_2
-from companion.notebooks.local_steps import SEEN
+from companion.notebooks.fats_shared import read_as
 from companion.plans import Stage
-from sflkit import intervals
 from sflkit.fats import stability, training
 from sflkit.fats.config import FATSConfig
 from sflkit.fats.expected_time import client_time, first_participation, sample_time
 from sflkit.runs.keys import result_key
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 class Tradeoff(NamedTuple):
@@ -213,34 +205,6 @@ class Measured(NamedTuple):
         return rows["rho"].to_numpy(), scores, rows
 
 
-def sizes_behind_the_figures() -> pd.DataFrame:
-    """Return which K and b the printed ranges of rho ask for, at Table 2's sizes.
-
-    One row for each data set and each way to vary rho: through K with Table 2's b, or through b
-    with its K, for Table 2's M and for that of the text (ERRATA 21). Columns: data set, over,
-    solved for, at the smallest rho, at rho = 1 (fractions), integers (whether both are whole).
-    """
-    rows, printed = [], table_2()
-    text = int(paper_value("fats", "fats", "clients of the simulated data sets"))
-    for name, artefact, low_c in (
-        ("MNIST", "fats-fig7", Fraction(1, 5)),
-        ("FashionM", "fats-fig4", Fraction(1, 3)),  # printed as 0.33
-    ):
-        size = {key: int(value) for key, value in printed.loc[name].items()}
-        steps, low_s = size["E"] * size["R"], paper_value("fats", artefact, "smallest rho_S")
-        low = {"rho_S": Fraction(low_s), "rho_C": low_c}
-        for over, solved, at_one in (
-            *(("rho_C", f"K, with M = {m}", Fraction(m, size["R"])) for m in (size["M"], text)),
-            ("rho_S", f"b, with K = {size['K']}", Fraction(size["samples"], size["K"] * steps)),
-            ("rho_S", f"K, with b = {size['b']}", Fraction(size["samples"], size["b"] * steps)),
-        ):
-            least = low[over] * at_one
-            whole = least.denominator == at_one.denominator == 1
-            rows.append((name, over, solved, least, at_one, whole))
-    columns = ["data set", "over", "solved for", "at the smallest rho", "at rho = 1", "integers"]
-    return pd.DataFrame(rows, columns=columns)
-
-
 def measure(
     found: Tradeoff,
     grid: pd.DataFrame,
@@ -270,47 +234,11 @@ def measure(
     return Measured(grid, one, scores, summed)
 
 
-def stars(measured: Measured) -> pd.DataFrame:
-    """Return the accuracies at the paper's rate, summed: a row per K, b and training."""
-    rows = {key: pd.Series(values) for key, values in measured.summed.items()}
-    found = pd.concat(rows, names=["K", "b", "training"])
-    return found.rename("accuracy").reset_index()
-
-
 def evidence(measured: Measured) -> dict[str, dict[str, Any]]:
     """Return the evidence on the three artefacts, artefact -> part -> what the rule takes."""
     figures = {artefact: _figure(measured, artefact) for artefact in ("fats-fig7", "fats-fig4")}
     costs = measured.scores["fats-rem2-accuracy", "fixed"].dropna().to_numpy()
     return figures | {"fats-rem2-accuracy": {"free": (costs[:, 0], costs[:, 1])}}
-
-
-def figure7(measured: Measured, over: str, steps: int) -> tuple[dict, dict]:
-    """Return ours and the paper's numbers of a panel of Fig. 7, for `sheets.table`.
-
-    Rows are the time in steps, of T = `steps`, and the accuracy in per cent, columns the values of
-    rho that we ran; over rho_C also the first participation, beside the same printed times.
-    """
-    x, scores, rows = measured.line("fats-fig7", over)
-    curves = paper_curve("fats-fig7")
-    curves = curves[curves["panel"] == _PANELS[over]]
-    curves = curves.pivot(index="x", columns="series", values="y")
-    at = [f"{value:g}" for value in x]
-    printed = curves.loc[x.round(6)]
-    recomputed = dict(zip(at, steps * rows["time"], strict=True))
-    accuracy = dict(zip(at, (100 * scores[i].dropna().to_numpy() for i in scores), strict=True))
-    times = dict(zip(at, printed["Unlearning Time"], strict=True))
-    utility = dict(zip(at, 100 * printed["Learning Utility"], strict=True))
-    summed = {
-        f"{row.rho:g}": 100 * measured.summed[row.K, row.b]
-        for row in rows.itertuples()
-        if (row.K, row.b) in measured.summed
-    }
-    ours, paper = {"time recomputed, steps": recomputed}, {"time recomputed, steps": times}
-    if over == "rho_C":
-        ours["first participation, steps"] = dict(zip(at, steps * rows["first"], strict=True))
-        paper["first participation, steps"] = times
-    rows_of = {"accuracy, %": accuracy, "accuracy at the paper's rate, summed, %": summed}
-    return ours | rows_of, paper | dict.fromkeys(rows_of, utility)
 
 
 def setting_of(
@@ -403,68 +331,3 @@ def _late(frame: pd.DataFrame) -> pd.Series:
     late = frame[(frame["phase"] == "learning") & (frame["round"] > LATE * frame["rounds"])]
     by = ["data", "rounds", "clients_per_round", "batch_size", "seed"]
     return late.groupby(by)["accuracy"].mean()
-
-
-_SYMBOLS = {"rho_S": r"$\rho_S$ (samples)", "rho_C": r"$\rho_C$ (clients)"}
-_ACCURACY, _TIME, _SUMMED = "#0072B2", "#D55E00", "*"
-# The authors' panel of Fig. 7.
-_PANELS = {"rho_S": "a", "rho_C": "b"}
-
-
-def draw(axes: Sequence[Axes], measured: Measured, artefact: str, steps: int) -> None:
-    """Draw Fig. 4 or 7 as the paper does: time on the left axis, accuracy on the right one.
-
-    Fig. 7 has the authors' curves beside ours, dashed, and over rho_C the first participation,
-    which is what they plot.
-
-    Parameters
-    ----------
-    axes : two Axes
-        Over rho_S and over rho_C.
-    measured : Measured
-    artefact : {"fats-fig7", "fats-fig4"}
-    steps : int
-        T, steps of a training.
-    """
-    for ax, over in zip(axes, ("rho_S", "rho_C"), strict=True):
-        x, scores, rows = measured.line(artefact, over)
-        right = ax.twinx()
-        ax.plot(x, steps * rows["time"], color=_TIME, marker="s", label="time recomputed, exact")
-        if over == "rho_C":
-            ax.plot(
-                x, steps * rows["first"], color=_TIME, linestyle=":", label="first participation"
-            )
-        found = [intervals.mean_interval(scores[i].dropna()) for i in scores]
-        middle = np.array([one.mean for one in found])
-        error = [middle - [one.low for one in found], [one.high for one in found] - middle]
-        right.errorbar(x, middle, error, color=_ACCURACY, marker="o", capsize=2)
-        if artefact == "fats-fig7":
-            for row in rows.itertuples():
-                if (row.K, row.b) in measured.summed:
-                    seen = (row.K, row.b) in SEEN
-                    _point(right, row.rho, measured.summed[row.K, row.b], hollow=seen)
-            which = {"Unlearning Time": _TIME}, {"Learning Utility": _ACCURACY}
-            for side, colors in zip((ax, right), which, strict=True):
-                sheets.authors_curves(side, artefact, _PANELS[over], colors)
-        ax.set(xlabel=_SYMBOLS[over], ylim=(0, 0.42 * steps))
-        right.set(ylim=(0.65, 1))
-        right.grid(visible=False)
-        if ax is axes[0]:
-            ax.set_ylabel("unlearning time, steps", color=_TIME)
-            right.tick_params(labelright=False, right=False)
-            continue
-        right.set_ylabel("test accuracy", color=_ACCURACY)
-        ax.plot([], [], color=_ACCURACY, marker="o", label="accuracy, 95 %")
-        if artefact == "fats-fig7":
-            ax.plot([], [], _SUMMED, color="black", label="at the paper's rate, summed")
-            if any(key in SEEN for key in measured.summed):
-                hollow = dict(markerfacecolor="none", label="the same, seen by the trials")
-                ax.plot([], [], _SUMMED, color="black", **hollow)
-        sheets.explain_marks(ax, curves=artefact == "fats-fig7", fontsize=8, loc="lower right")
-
-
-def _point(ax: Axes, rho: float, accuracy: np.ndarray, *, hollow: bool) -> None:
-    """Draw a star with its 95 % interval, without one for a single seed."""
-    half = intervals.mean_interval(accuracy).high - accuracy.mean() if len(accuracy) > 1 else 0
-    look = dict(marker=_SUMMED, markersize=9, markerfacecolor="none" if hollow else "black")
-    ax.errorbar(rho, accuracy.mean(), half, color="black", capsize=2, **look)

@@ -6,30 +6,25 @@ attack are shares; a blind attack has one half of both.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from companion import story
 from companion.claims import FATS as CLAIMS
 from companion.judging.claims import NotRun
 from companion.judging.tables import paper_values
-from companion.notebooks.fats_shared import NAMES, paper_sizes, table_2
+from companion.notebooks.fats_shared import NAMES
 from companion.plans import Stage
 from sflkit.data import federations
-from sflkit.fats import membership, stability
+from sflkit.fats import membership
 from sflkit.fats.config import MembershipConfig
 from sflkit.fats.first_uses import LEVELS
 from sflkit.fats.methods import METHODS
-from sflkit.intervals import mean_interval
 from sflkit.runs.keys import config_dict
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 class Membership(NamedTuple):
@@ -92,82 +87,11 @@ def attacks_on(
     return Membership(overfitted, ordinary)
 
 
-FORGOTTEN = (10, 5, 5, 5, 10, 5)  # samples or clients of each set, Section 6.2.1
 CELL = ["attack", "setting", "data", "level", "state"]
-_HALF_DIGIT = 5e-5  # the table prints hundredths of a per cent
 _BLIND = NotRun(
     "the attack has not been shown to see members before forgetting, so that the row would prove "
     "nothing"
 )
-
-
-def printed_names() -> dict[str, str]:
-    """Return method -> its name in the paper's table, which writes FR2 for FR²."""
-    return {name: label.replace("²", "2") for name, label in METHODS.labels().items()}
-
-
-def printed_table() -> pd.Series:
-    """Return the numbers of Table 1 in per cent, indexed by quantity."""
-    rows = paper_values("fats").query("artefact == 'fats-tab1'")
-    return rows.set_index("quantity")["value"]
-
-
-def ceilings() -> pd.DataFrame:
-    """Return how good the best attack before forgetting can be, one row for each of the six sets.
-
-    A sample that was never used leaves no trace. An attacker who names every used sample and no
-    other is right in (1 + p_S) / 2 of the answers, p_S the probability of being used (Lemma 1).
-    Columns: used with probability, best attack before forgetting, used among 10 samples.
-    """
-    sizes = paper_sizes(table_2())
-    used = np.array([stability.stability(**each).p_sample for each in sizes.values()])
-    return pd.DataFrame(
-        {
-            "used with probability": used,
-            "best attack before forgetting": (1 + used) / 2,
-            "used among 10 samples": 10 * used,
-        },
-        index=list(NAMES),
-    )
-
-
-def fewest_members() -> pd.DataFrame:
-    """Return the fewest members a side that each printed accuracy allows, rounding included.
-
-    With n members and n others an accuracy is a multiple of 1/(2n). A variable on such a grid whose
-    mean lies d above a grid point has at least the variance d (1/(2n) - d), which the printed
-    standard deviation must not undercut. Columns: one per method, forgotten samples (what the paper
-    forgets), "blind std, %" (standard deviation that resampling so few samples gives an attack
-    which calls half of them members).
-    """
-    printed, n = printed_table(), np.arange(1, 2001)
-    table = pd.DataFrame(index=list(NAMES), columns=list(printed_names().values()))
-    for name in NAMES:
-        for method in table.columns:
-            mean, std = _mean_and_std(printed, f"{name} accuracy {method}")
-            means = mean + np.linspace(-_HALF_DIGIT, _HALF_DIGIT, 101)
-            above = means[:, None] % (1 / (2 * n))
-            variance = (above * (1 / (2 * n) - above)).min(axis=0)
-            table.loc[name, method] = int(n[(variance <= (std + _HALF_DIGIT) ** 2).argmax()])
-    forgotten = np.array(FORGOTTEN)
-    return table.assign(
-        **{"forgotten samples": forgotten, "blind std, %": (100 / np.sqrt(8 * forgotten)).round(1)}
-    )
-
-
-def members_behind_the_strange_precision() -> int:
-    """Return the fewest members a side behind FEMNIST's printed row of FR2, 33.2 +- 42.1 %.
-
-    Let A members and B others be called member. Accuracy 50.00 +- 0.00 % bounds the mean of
-    (A - B)^2 by 8 n^2 0.00005^2. Precision p has |A - B| >= |2 p - 1| wherever something was
-    called, and if silent sets count 0 at least the share m^2 / (m^2 + s^2) of the sets is not
-    silent (m, s: printed mean and spread of p; Cauchy and Schwarz), so that the mean of (A - B)^2
-    is at least 4 (m^2 + s^2) - 4 m + m^2 / (m^2 + s^2).
-    """
-    m, s = _mean_and_std(printed_table(), "FEMNIST precision FR2")
-    square = s**2 + m**2
-    apart = 4 * square - 4 * m + m**2 / square
-    return int(np.ceil(np.sqrt(apart / (8 * _HALF_DIGIT**2))))
 
 
 def results_of(found: Membership) -> pd.DataFrame:
@@ -179,24 +103,6 @@ def results_of(found: Membership) -> pd.DataFrame:
 def by_seed(results: pd.DataFrame) -> pd.DataFrame:
     """Return accuracy and precision on the whole sets for each seed, mean over its mirror pair."""
     return results.groupby([*CELL, "seed"])[["whole_accuracy", "whole_precision"]].mean()
-
-
-def attack_table(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the attacks in per cent, one row per cell.
-
-    `whole` is the accuracy on all members and as many unseen samples, mean over the seeds, and
-    `half interval` half its 95 % interval. The others are means over runs: accuracy and precision
-    over resampled sets as in the paper with the spread of the sets, the share of silent attacks,
-    and the model's own accuracy on trained (fit) and unseen samples (test).
-    """
-    columns = ["accuracy", "accuracy_std", "precision", "precision_std", "silent", "fit", "test"]
-    table = results.groupby(CELL, sort=False)[columns].mean().mul(100)
-    seeds = by_seed(results)["whole_accuracy"].groupby(level=CELL, sort=False)
-    half = seeds.agg(lambda values: mean_interval(values.to_numpy()).high - values.mean())
-    table.insert(0, "whole", seeds.mean().mul(100))
-    table.insert(1, "half interval", half.mul(100))
-    names = {"accuracy_std": "std of sets", "precision_std": "std of sets, precision"}
-    return table.rename(columns=names).round(1)
 
 
 def evidence(results: pd.DataFrame, data: str) -> dict[str, Any]:
@@ -225,43 +131,17 @@ def evidence(results: pd.DataFrame, data: str) -> dict[str, Any]:
     return parts
 
 
-def table1(results: pd.DataFrame, partner: Mapping[str, str]) -> tuple[dict, dict]:
-    """Return ours and the paper's numbers of Table 1 in per cent, for `sheets.table`.
+def printed_cells() -> dict[str, dict[str, tuple[float, float]]]:
+    """Return Table 1 in per cent: data set -> column such as "accuracy FATS" -> mean, deviation."""
+    rows = paper_values("fats").query("artefact == 'fats-tab1'").set_index("quantity")["value"]
 
-    Rows are the paper's data sets, and below them our federation that learnt its samples by heart;
-    columns accuracy and precision by method. `partner` says in which row our data sets stand.
-    """
-    seeds, printed = by_seed(results).loc["shadow"].mul(100), printed_table()
-    columns = {
-        f"{what} {METHODS[method].label}": (what, method, title)
-        for what in ("accuracy", "precision")
-        for method, title in printed_names().items()
-    }
+    def cell(data: str, column: str) -> tuple[float, float]:
+        printed = f"{data} {column}".replace("²", "2")
+        return rows[f"{printed} (%)"], rows[f"{printed} standard deviation (%)"]
 
-    def cells(values: pd.DataFrame) -> dict[str, np.ndarray]:
-        return {
-            column: values.loc[method, f"whole_{what}"].to_numpy()
-            for column, (what, method, _) in columns.items()
-        }
-
-    paper = {
-        name: {
-            column: tuple(100 * x for x in _mean_and_std(printed, f"{name} {what} {title}"))
-            for column, (what, _, title) in columns.items()
-        }
-        for name in NAMES
-    }
-    ours = {}
-    for setting, data, level in results.groupby(["setting", "data", "level"], sort=False).groups:
-        row = partner[data] if setting == "ordinary" else f"ours, by heart: {level}s"
-        ours[row] = cells(seeds.loc[setting, data, level])
-        paper.setdefault(row, {})
-    return ours, paper
-
-
-def _mean_and_std(printed: pd.Series, quantity: str) -> tuple[float, float]:
-    """Return a printed mean and its standard deviation as shares."""
-    return tuple(printed[f"{quantity}{part} (%)"] / 100 for part in ("", " standard deviation"))
+    labels = METHODS.labels().values()
+    columns = [f"{what} {label}" for what in ("accuracy", "precision") for label in labels]
+    return {data: {column: cell(data, column) for column in columns} for data in NAMES}
 
 
 def counts(config: MembershipConfig, level: str) -> dict[str, Any]:
@@ -283,73 +163,3 @@ def counts(config: MembershipConfig, level: str) -> dict[str, Any]:
         }
 
     return story.kept("samples of an attack", config_dict(config) | {"level": level}, make)
-
-
-_STEP = 0.17  # between the marks of one row
-_COLORS = {"before": "#000000"} | {name: row.look.color for name, row in METHODS.items()}
-_LABELS = {"before": "before forgetting"} | METHODS.labels()
-
-
-def draw_table1(
-    axes: Sequence[Axes], results: pd.DataFrame, ceiling: pd.DataFrame, partner: Mapping[str, str]
-) -> None:
-    """Draw Table 1: its rows from above, the paper's cells hollow, ours full, accuracy left.
-
-    Below stand the rows of a federation of ours that learnt its samples by heart. The two axes are
-    for accuracy and precision; `ceiling` is `ceilings`, and `partner` as for `table1`.
-    """
-    seeds = by_seed(results).loc["shadow"].mul(100)
-    cells = list(results.groupby(["setting", "data", "level"], sort=False).groups)
-    by_heart = [cell for cell in cells if cell[0] == "overfitted"]
-    rows = {(setting, data, level): NAMES.index(partner[data]) for setting, data, level in cells}
-    rows |= {cell: len(NAMES) + i for i, cell in enumerate(by_heart)}
-    for ax, what in zip(axes, ("accuracy", "precision"), strict=True):
-        _printed(ax, what)
-        for cell, row in rows.items():
-            _ours(ax, seeds.loc[cell, f"whole_{what}"], row)
-        ax.axvline(50, color="0.4", linewidth=1, zorder=1)
-        ax.grid(axis="y", visible=False)
-        ax.set_xlabel(f"{what} of the attack, %")
-    best = 100 * ceiling["best attack before forgetting"]
-    look = {"color": "black", "markersize": 16, "markeredgewidth": 2.5}
-    axes[0].plot(best, range(len(NAMES)), "|", **look, label="best possible before, Table 2's M")
-    axes[0].set(xlim=(40, 78))
-    axes[1].set(xlim=(0, 82))
-    ran = {partner[data] for setting, data, _ in cells if setting != "overfitted"}
-    names = [name if name in ran else f"{name} (not run)" for name in NAMES]
-    names += [f"ours: by heart, {level}s" for *_, level in by_heart]
-    axes[0].set_yticks(range(len(names)), names)
-    axes[0].invert_yaxis()
-    for name, color in _COLORS.items():
-        axes[0].plot([], [], "o", color=color, label=_LABELS[name])
-    axes[0].plot([], [], "D", color="0.35", markerfacecolor="none", label="the paper ± std")
-    axes[0].plot([], [], "o", color="0.35", label="ours, 95 %")
-    handles, labels = axes[0].get_legend_handles_labels()
-    axes[0].figure.legend(handles, labels, loc="outside upper center", ncols=6, fontsize=9)
-
-
-def _printed(ax: Axes, what: str) -> None:
-    """Draw the paper's cells of one column group, with their standard deviations."""
-    printed = printed_table()
-    for i, data in enumerate(NAMES):
-        for j, (method, title) in enumerate(printed_names().items()):
-            ax.errorbar(
-                printed[f"{data} {what} {title} (%)"],
-                i + _STEP * (j - 1),
-                xerr=printed[f"{data} {what} {title} standard deviation (%)"],
-                fmt="D",
-                color=_COLORS[method],
-                markerfacecolor="none",
-                markersize=5,
-                elinewidth=1,
-            )
-
-
-def _ours(ax: Axes, seeds: pd.Series, row: int) -> None:
-    """Draw the mean of each state over the seeds, with its 95 % interval where there are many."""
-    for j, (state, color) in enumerate(_COLORS.items()):
-        values, place = seeds.loc[state].to_numpy(), row + 0.44 + 0.6 * _STEP * (j - 1.5)
-        ax.plot(np.mean(values), place, "o", color=color, markersize=5, zorder=4)
-        if len(values) > 1:
-            found = mean_interval(values)
-            ax.plot([found.low, found.high], [place, place], color=color, linewidth=2)

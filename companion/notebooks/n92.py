@@ -12,8 +12,8 @@ Data streams with caches: a fresh client of the data-streams paper uses what arr
 forgets it. Such samples make the training noisy, and so its bound psi gives old clients more weight
 than their samples have. With a cache its mini-batches come from ROUNDS_KEPT times as many samples,
 and the variance of their mean is that much smaller, so that the constant c1 of the noise, a
-standard deviation, shrinks by the square root. `c_ratio_with_caches` is what that makes of the
-ratio c2 / c1. It is our rule of thumb, not the paper's.
+standard deviation, shrinks by the square root, and the ratio c2 / c1 grows by it (`weights`). It is
+our rule of thumb, not the paper's.
 
 Every run is kept by `sflkit.runs.sweep`, so that a second call computes nothing. Scores are
 taken seed by seed: all arms of a seed see the same streams.
@@ -30,23 +30,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from companion.notebooks import cache_forgetting_costs, cache_forgetting_proofs
-from companion.notebooks.cache_forgetting import PROVED, NeverArrived, Stream, never_arrived
+from companion.notebooks.cache_forgetting import PROVED
+from companion.notebooks.cache_forgetting_costs import ARCHIVE
 from companion.plans import Stage
-from sflkit import checks, data, models, paths
+from sflkit import paths
 from sflkit.datastreams import psi
 from sflkit.datastreams import training as streams_training
 from sflkit.datastreams.config import DataStreamsConfig
-from sflkit.fats import learning
 from sflkit.fats.expected_time import rule_of_thumb
-from sflkit.fats.state import State
-from sflkit.federated import Task
 from sflkit.intervals import mean_interval
 from sflkit.osafl import training as osafl_training
 from sflkit.osafl import video
 from sflkit.osafl.clients import Samples, world
 from sflkit.osafl.config import OSAFLConfig
-from sflkit.randomness import generator, model_seed
 from sflkit.runs import archive, run_many
 from sflkit.sfl import training as sfl_training
 from sflkit.sfl.caches import DRSR, FIFO, RULES
@@ -223,27 +219,13 @@ ROUNDS_KEPT = 5
 
 
 def fifo(client: int, most: int) -> FIFO:
-    """Return an empty FIFO cache with room for ROUNDS_KEPT rounds of at most `most` arrivals.
-
-    Raises ValueError for client < 0 or most < 1.
-    """
-    return FIFO(*_size(client, most))
+    """Return an empty FIFO cache with room for ROUNDS_KEPT rounds of at most `most` arrivals."""
+    return FIFO(ROUNDS_KEPT * most, most)
 
 
 def drsr(client: int, most: int) -> DRSR:
-    """Return an empty DRSR cache of that size. Raises ValueError as `fifo`."""
-    return DRSR(*_size(client, most))
-
-
-def _size(client: int, most: int) -> tuple[int, int]:
-    checks.integer("client", client, 0)
-    most = checks.integer("most", most, 1, checks.LARGEST // ROUNDS_KEPT)
-    return ROUNDS_KEPT * most, most
-
-
-def c_ratio_with_caches(c_ratio: float, rounds_kept: int = ROUNDS_KEPT) -> float:
-    """Return c2 / c1 of fresh clients that keep the samples of so many rounds."""
-    return c_ratio * math.sqrt(rounds_kept)
+    """Return an empty DRSR cache of that size."""
+    return DRSR(ROUNDS_KEPT * most, most)
 
 
 def long_term_shares(config: OSAFLConfig) -> np.ndarray:
@@ -294,52 +276,27 @@ class Weights(NamedTuple):
     cached: str
 
 
-def forgetting_runs(
-    seeds: Sequence[int], *, requests: int, rounds: int, **options: Any
-) -> dict[str, pd.DataFrame]:
-    """Return the frames "proofs" and "costs" of the first question.
-
-    `options` are jobs and published of `sweep.run_many`.
-    """
-    tiny = [
-        cache_forgetting_proofs.ProofConfig(case, rule)
-        for case in cache_forgetting_proofs.CASES
-        for rule in PROVED
-    ]
-    priced = [
-        cache_forgetting_costs.CostsConfig(rule=rule, seed=seed, requests=requests, rounds=rounds)
-        for rule in (*PROVED, cache_forgetting_costs.ARCHIVE)
-        for seed in seeds
-    ]
-    counted = run_many(cache_forgetting_proofs.run, tiny, description="fractions", **options)
-    return {"proofs": counted, "costs": run_many(cache_forgetting_costs.run, priced, **options)}
-
-
 def store_runs(config: OSAFLConfig, seeds: Sequence[int], **options: Any) -> pd.DataFrame:
     """Return the rounds of OSAFL with each kind of store, with their discrepancy; column `cache`.
 
     `options` are jobs and published of `sweep.run_many`.
     """
-    frames, keys = [], []
+    frames = []
     configs = [replace(config, seed=seed) for seed in seeds]
     for rule in STORES:
         build = RULES[rule].build
         frame = run_many(osafl_training.run, configs, cache=build, description=rule, **options)
-        keys += frame.attrs["keys"]
         held = pd.concat([discrepancy(one, rule).assign(seed=one.seed) for one in configs])
         frames.append(frame.assign(cache=rule).merge(held, on=["seed", "round"]))
-    found = pd.concat(frames, ignore_index=True)
-    found.attrs["keys"] = keys
-    return found
+    return pd.concat(frames, ignore_index=True)
 
 
 def weights(n_old: float, n_fresh: int) -> Weights:
     """Return the arms for a share `n_old` of old samples and so many fresh clients of one size."""
-    without = psi.equal_fresh_p_hist(n_old, n_fresh, RATIO)
-    ratio = c_ratio_with_caches(RATIO)
-    cached = psi.equal_fresh_p_hist(n_old, n_fresh, ratio)
-    named = [f"p_hist={round(share, 3):g}" for share in (without, cached)]
-    return Weights(("fresh", named[1], named[0], "historical"), named[0], named[1])
+    ratios = (RATIO, RATIO * math.sqrt(ROUNDS_KEPT))
+    shares = [psi.equal_fresh_p_hist(n_old, n_fresh, ratio) for ratio in ratios]
+    without, cached = (f"p_hist={round(share, 3):g}" for share in shares)
+    return Weights(("fresh", cached, without, "historical"), without, cached)
 
 
 def weight_runs(
@@ -351,48 +308,14 @@ def weight_runs(
     """
     rates = config.rates[:1] * len(arms.arms)
     configs = [replace(config, arms=arms.arms, rates=rates, seed=seed) for seed in seeds]
-    frames, keys = [], []
-    for name, memory in MEMORIES.items():
-        frame = run_many(
-            streams_training.run, configs, cache=memory, description=f"memory {name}", **options
-        )
-        keys += frame.attrs["keys"]
-        # the config's own arms and rates are columns of the same name; those of the rows count
-        frames.append(frame.assign(memory=name))
-    found = pd.concat(frames, ignore_index=True)
-    found.attrs["keys"] = keys
-    return found
-
-
-class Trained(NamedTuple):
-    """A model that learnt from caches, and its history without a sample that never arrived."""
-
-    task: Task
-    clients: list
-    state: State
-    forgotten: NeverArrived
-
-
-def trained_example(seed: int = 0) -> Trained:
-    """Train a linear model on digits from DRSR caches, and forget a sample that round 10 used."""
-    config = cache_forgetting_costs.CostsConfig(seed=seed, rounds=20)
-    source = data.load("digits")
-    streams = cache_forgetting_costs.draw_streams(config)
-    caches = cache_forgetting_costs.fill_caches(config, streams)
-    history = cache_forgetting_costs.drawn(config, caches)
-    task = Task(models.create("linear", input_shape=source.input_shape, n_classes=10))
-    clients = [_samples(source, stream, seed, k) for k, stream in enumerate(streams)]
-    state = learning.learn(task, clients, history, 0.05, start=task.init(model_seed(seed)))
-    client, sample = int(history.clients[10, 0]), int(history.batches[10, 0, 0, 0])
-    rng = generator(seed, "requests", 1)
-    return Trained(task, clients, state, never_arrived(history, caches, client, sample, rng))
-
-
-def _samples(source: data.Dataset, stream: Stream, seed: int, client: int) -> tuple:
-    """Return an image of the data set for each label of a stream, and the labels."""
-    rng = generator(seed, "samples", client, 1)
-    rows = [rng.choice(np.flatnonzero(source.y_train == label)) for label in stream.labels]
-    return source.inputs("train", np.array(rows)), stream.labels
+    # the config's own arms and rates are columns of the same name; those of the rows count
+    return pd.concat(
+        [
+            run_many(streams_training.run, configs, cache=memory, **options).assign(memory=name)
+            for name, memory in MEMORIES.items()
+        ],
+        ignore_index=True,
+    )
 
 
 def forgetting_evidence(found: dict[str, pd.DataFrame]) -> dict[str, Any]:
@@ -406,13 +329,13 @@ def forgetting_evidence(found: dict[str, pd.DataFrame]) -> dict[str, Any]:
         rule: bool((off["unaware"][(tiny["rule"] == rule).to_numpy()] > 0).any()) for rule in PROVED
     }
     redone = found["costs"].pivot(index="seed", columns=["rule", "reading"], values="redone")
-    drsr, archive = redone["drsr"], redone[cache_forgetting_costs.ARCHIVE]
+    drsr, kept_all = redone["drsr"], redone[ARCHIVE]
     return {
         "withheld": (off["withheld"], 0.0),
         "never_arrived": (off["never_arrived"], 0.0),
         "unaware": unaware,
         "dearer": (drsr["never arrived"].to_numpy(), drsr["withheld"].to_numpy()),
-        "cheaper": (archive["withheld"].to_numpy(), drsr["withheld"].to_numpy()),
+        "cheaper": (kept_all["withheld"].to_numpy(), drsr["withheld"].to_numpy()),
     }
 
 

@@ -25,10 +25,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from companion.notebooks import case_study
+from companion.notebooks.case_study import CaseStudy, sigma_bar2_case_study
 from sflkit import checks
 from sflkit.datastreams import bounds, importance, psi, strategies
 
+_TRAINING = ("smoothness", "loss_bound", "diameter", "rounds", "local_steps")
 STRATEGIES = ("uniform", "historical", "fresh", "ours")
 
 
@@ -87,6 +88,12 @@ class Problem(NamedTuple):
     def max_disc(self) -> float:
         """The largest discrepancy of two clients' distributions."""
         return bounds.max_discrepancy(self.risk.T)
+
+    def case_study(self, rounds: int, local_steps: int) -> CaseStudy:
+        """Return what Corollary 5.1 knows of a training on this problem."""
+        own = {"rounds": rounds, "local_steps": local_steps}
+        names = [name for name in CaseStudy._fields if name not in own]
+        return CaseStudy(**own, **{name: getattr(self, name) for name in names})
 
     def counts(self, rounds: int) -> np.ndarray:
         """Return how many samples each client sees in so many rounds, (M,)."""
@@ -176,18 +183,9 @@ def measure(
     rows, old_ones = [], problem.historical
     for rounds in horizons:
         held, counts = _memories(problem, rounds, repeats, rng), problem.counts(rounds)
-        of_training = dict(
-            smoothness=problem.smoothness,
-            loss_bound=problem.loss_bound,
-            diameter=problem.diameter,
-            rounds=rounds,
-            local_steps=local_steps,
-        )
-        known = of_training | dict(
-            pseudo_dim=problem.pseudo_dim, max_disc=problem.max_disc, sigma0=problem.sigma0
-        )
-        n_fresh = int((~old_ones).sum())
-        c = case_study.corollary51(**known, n_samples=counts.sum(), n_fresh=n_fresh)
+        known = problem.case_study(rounds, local_steps)
+        of_training = {name: getattr(known, name) for name in _TRAINING}
+        c = known.corollary51(counts.sum(), n_fresh=int((~old_ones).sum()))
         tried = {s: strategies.client_importance(s, counts, old_ones) for s in STRATEGIES[:-1]}
         tried["ours"] = psi.minimize_psi(counts, old_ones, c.c1, c.c2).p
         for strategy, p in tried.items():
@@ -197,7 +195,7 @@ def measure(
             opt = bounds.optimization_bound(sigma_bar=row["sigma_bar2"] ** 0.5, **of_training)
             mean, _ = train(problem, p, held, opt.rate / local_steps, local_steps)
             row |= _errors(problem, p, held, mean, opt)
-            row["corollary"] = case_study.corollary51_general(p, counts, old_ones, **known).total
+            row["corollary"] = known.corollary51_general(p, counts, old_ones).total
             row["psi"] = psi.psi(p, counts, old_ones, c.c1, c.c2, c.c0)
             rows.append(row)
     return pd.DataFrame(rows)
@@ -263,7 +261,7 @@ def _variability(problem: Problem, p: np.ndarray, held: np.ndarray) -> dict[str,
     return {
         "sigma_bar2": largest.mean(),
         "lemma_b5": lemma.total,
-        "case_study": case_study.sigma_bar2_case_study(p, problem.historical, problem.sigma0),
+        "case_study": sigma_bar2_case_study(p, problem.historical, problem.sigma0),
         "at_one": at_one.mean(),
         "at_one_error": at_one.std(ddof=1) / repeats**0.5,
         "at_one_exact": exact,

@@ -14,7 +14,7 @@ squared gradient and the loss, follow by an exact recursion as long as scores ar
 | rate            | eta              |       | local rate                                       |
 | product         | eta eta~         |       | local times server rate                          |
 | weight, of_loss | alpha_u Delta_u  | (U,)  | weights of the step, and of the loss (18)        |
-| pull            |                  | (U,)  | the mean of d_u is pull * (w - m_u)              |
+| pulls           |                  | (U,)  | a round's mean move is sum of pulls * (m_u - w)  |
 | rho1, skew      | rho_1, delta_u   |       | gradient dissimilarity; rho_2 is 1               |
 
 """
@@ -55,6 +55,57 @@ class Problem(NamedTuple):
         tried = {name: np.full(n, value) for name, value in even.items()}
         return tried | {"mixed": np.linspace(0.2, 1, n)}
 
+    def minimum(self, of_loss: np.ndarray, centres: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return curvature and minimiser of the loss with the weights `of_loss`."""
+        total = (of_loss * self.curvature).sum()
+        return total, (of_loss * self.curvature) @ centres / total
+
+    def loss(
+        self, of_loss: np.ndarray, centres: np.ndarray, place: np.ndarray, variance: float = 0.0
+    ) -> float:
+        """Return the expected loss with these weights, of a model with this mean and variance."""
+        away = ((place - centres) ** 2).sum(axis=1) + variance
+        return 0.5 * (of_loss * self.curvature * away).sum()
+
+    def dissimilarity(self, total: float, least: np.ndarray, centres: np.ndarray) -> dict[str, Any]:
+        """Return rho_1, rho_2 and delta_u, from |x + y|^2 <= 2 |x|^2 + 2 |y|^2."""
+        apart = ((least - centres) ** 2).sum(axis=1)
+        rho1 = max(1.0, 2 * (self.curvature**2).max() / total**2)
+        return {"rho1": rho1, "rho2": 1.0, "skew": 2 * self.curvature**2 * apart}
+
+
+class Training(NamedTuple):
+    """A problem, kappa, eta and eta eta~, and the variance sigma^2 of the gradients' noise."""
+
+    problem: Problem
+    kappa: np.ndarray
+    rate: float
+    step: float
+    sigma2: float
+
+    def bound(self, score: np.ndarray, **measured: Any) -> bounds.OSAFLBound:
+        """Return (24) for these quadratics (beta = 1) and scores, given what was `measured`."""
+        return bounds.theorem1(
+            beta=1.0,
+            rate=self.rate,
+            global_rate=self.step / self.rate,
+            sigma2=self.sigma2,
+            alpha=self.problem.alpha,
+            score=score,
+            similarity=score,
+            local_steps=self.kappa,
+            **measured,
+        )
+
+    def moments(self, score: np.ndarray) -> tuple[np.ndarray, float, float]:
+        """Return how a round moves the model: keep * w + pulls @ centres, and the noise it adds."""
+        weight, shrink = self.problem.alpha * score, 1 - self.rate * self.problem.curvature
+        pull = weight * ((1 - shrink**self.kappa) / (self.rate * self.kappa))
+        pairs = zip(shrink, self.kappa, strict=True)
+        own = np.array([(a ** (2 * np.arange(k))).sum() / k**2 for a, k in pairs])
+        noise = self.step**2 * (weight**2 * own).sum() * self.sigma2
+        return self.step * pull, 1 - self.step * pull.sum(), noise
+
 
 def draw(rng: np.random.Generator, n_clients: int, dimension: int) -> Problem:
     """Draw the clients' minimisers, at a mean squared distance of 1 from their mean, the origin.
@@ -89,7 +140,8 @@ def static(problem: Problem, rounds: int, sigma2: float) -> pd.DataFrame:
         for rate, step in product(rates, products):
             for reading in ("(18)", "(3)"):
                 of_loss = problem.alpha * (score if reading == "(18)" else 1)
-                exact, bound = _exact(problem, score, kappa, rate, step, of_loss, rounds, sigma2)
+                training = Training(problem, kappa, rate, step, sigma2)
+                exact, bound = _exact(training, score, of_loss, rounds)
                 found = (exact, bound.value, bound.feasible, bound.a)
                 rows.append((label, name, rate, step, reading, *found))
     columns = ["score", "kappa", "rate", "product", "loss", "exact", "bound", "feasible", "A"]
@@ -98,95 +150,21 @@ def static(problem: Problem, rounds: int, sigma2: float) -> pd.DataFrame:
 
 
 def _exact(
-    problem: Problem,
-    score: np.ndarray,
-    kappa: np.ndarray,
-    rate: float,
-    step: float,
-    of_loss: np.ndarray,
-    rounds: int,
-    sigma2: float,
+    training: Training, score: np.ndarray, of_loss: np.ndarray, rounds: int
 ) -> tuple[float, bounds.OSAFLBound]:
     """Return the exact mean squared gradient of the loss with the weights `of_loss`, and (24)."""
-    weight = problem.alpha * score
-    pull, own = _local(problem, kappa, rate)
-    keep = 1 - step * (weight * pull).sum()
-    drift = step * (weight * pull) @ problem.centres
-    noise = step**2 * (weight**2 * own).sum() * sigma2
-    total, least = _minimum(problem, of_loss, problem.centres)
+    problem, centres = training.problem, training.problem.centres
+    pulls, keep, noise = training.moments(score)
+    total, least = problem.minimum(of_loss, centres)
     place, variance, summed, loss = problem.start, 0.0, 0.0, []
     for t in range(rounds + 1):
-        loss.append(_loss(problem, of_loss, problem.centres, place, variance))
+        loss.append(problem.loss(of_loss, centres, place, variance))
         if t < rounds:
             summed += total**2 * (((place - least) ** 2).sum() + variance)
-            place, variance = keep * place + drift, keep**2 * variance + noise
-    bound = _bound(
-        problem, score, kappa, rate, step, sigma2,
-        loss_decrease=(loss[0] - loss[-1]) / rounds,
-        shift=0.0,
-        **_dissimilarity(problem, total, least, problem.centres),
-    )  # fmt: skip
-    return summed / rounds, bound
-
-
-def _bound(
-    problem: Problem,
-    score: np.ndarray,
-    kappa: np.ndarray,
-    rate: float,
-    step: float,
-    sigma2: float,
-    **measured: Any,
-) -> bounds.OSAFLBound:
-    """Return (24) for these quadratics (beta = 1) and scores, given what was `measured`."""
-    return bounds.theorem1(
-        beta=1.0,
-        rate=rate,
-        global_rate=step / rate,
-        sigma2=sigma2,
-        alpha=problem.alpha,
-        score=score,
-        similarity=score,
-        local_steps=kappa,
-        **measured,
-    )
-
-
-def _local(problem: Problem, kappa: np.ndarray, rate: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pull of each client, and the variance of d_u over sigma^2, (U,) each."""
-    shrink = (1 - rate * problem.curvature) ** kappa
-    pull = (1 - shrink) / (rate * kappa)
-    pairs = zip(problem.curvature, kappa, strict=True)
-    own = [((1 - rate * a) ** (2 * np.arange(k))).sum() / k**2 for a, k in pairs]
-    return pull, np.array(own)
-
-
-def _minimum(
-    problem: Problem, of_loss: np.ndarray, centres: np.ndarray
-) -> tuple[float, np.ndarray]:
-    """Return curvature and minimiser of the loss with the weights `of_loss`."""
-    total = (of_loss * problem.curvature).sum()
-    return total, (of_loss * problem.curvature) @ centres / total
-
-
-def _loss(
-    problem: Problem,
-    of_loss: np.ndarray,
-    centres: np.ndarray,
-    place: np.ndarray,
-    variance: float,
-) -> float:
-    away = ((place - centres) ** 2).sum(axis=1) + variance
-    return 0.5 * (of_loss * problem.curvature * away).sum()
-
-
-def _dissimilarity(
-    problem: Problem, total: float, least: np.ndarray, centres: np.ndarray
-) -> dict[str, Any]:
-    """Return rho_1, rho_2 and delta_u, from |x + y|^2 <= 2 |x|^2 + 2 |y|^2."""
-    apart = ((least - centres) ** 2).sum(axis=1)
-    rho1 = max(1.0, 2 * (problem.curvature**2).max() / total**2)
-    return {"rho1": rho1, "rho2": 1.0, "skew": 2 * problem.curvature**2 * apart}
+            place, variance = keep * place + pulls @ centres, keep**2 * variance + noise
+    decrease = (loss[0] - loss[-1]) / rounds
+    apart = problem.dissimilarity(total, least, centres)
+    return summed / rounds, training.bound(score, loss_decrease=decrease, shift=0.0, **apart)
 
 
 class Conditions(NamedTuple):
@@ -263,35 +241,25 @@ def online(
 
     `step` is eta eta~; clients do one to five local steps.
     """
-    kappa = problem.kappas["mixed"]
-    histories = [_simulated(problem, rounds, sigma2, rng, rate, step, kappa) for _ in range(paths)]
+    training = Training(problem, problem.kappas["mixed"], rate, step, sigma2)
+    histories = [_simulated(training, rounds, rng) for _ in range(paths)]
     rho1 = max(past.rho1 for history in histories for past in history)
     measured, limits = [], []
     for history in histories:
         terms = []
         for now, later in pairwise(history):
             own = dict(loss_decrease=now.loss - later.loss, skew=now.skew, shift=0.0)
-            bound = _bound(
-                problem, now.score, kappa, rate, step, sigma2, rho1=rho1, rho2=1.0, **own
-            )
-            terms.append(bound)
+            terms.append(training.bound(now.score, rho1=rho1, rho2=1.0, **own))
         measured.append(np.mean([now.gradient2 for now in history[:-1]]))
         limits.append(np.mean([term.value for term in terms]))
     return Online(np.array(measured), np.array(limits))
 
 
-def _simulated(
-    problem: Problem,
-    rounds: int,
-    sigma2: float,
-    rng: np.random.Generator,
-    rate: float,
-    step: float,
-    kappa: np.ndarray,
-) -> list[_Past]:
+def _simulated(training: Training, rounds: int, rng: np.random.Generator) -> list[_Past]:
     """Train once with the algorithm's own scores."""
     from sflkit.osafl.scores import osafl_scores  # it loads torch
 
+    problem, kappa, rate, step, sigma2 = training
     curvature, centres = problem.curvature, problem.centres
     w, history = problem.start.copy(), []
     deviation = (sigma2 / len(w)) ** 0.5
@@ -304,10 +272,10 @@ def _simulated(
         d = (w - local) / (rate * kappa[:, None])
         score = osafl_scores(d)
         of_loss = problem.alpha * score
-        total, least = _minimum(problem, of_loss, centres)
-        apart = _dissimilarity(problem, total, least, centres)
-        loss = _loss(problem, of_loss, centres, w, 0.0)
+        total, least = problem.minimum(of_loss, centres)
+        apart = problem.dissimilarity(total, least, centres)
         gradient2 = total**2 * ((w - least) ** 2).sum()
+        loss = problem.loss(of_loss, centres, w)
         history.append(_Past(score, loss, gradient2, apart["rho1"], apart["skew"]))
         w = w - step * of_loss @ d
     return history
@@ -357,39 +325,26 @@ def random_walks(problem: Problem, sigma2: float, rng: np.random.Generator) -> n
     for score, kappa, rate, step, speed in product(
         scores, problem.kappas.values(), rates, steps, speeds
     ):
-        found = _walk(problem, score, kappa, rate, step, speed * shaken, sigma2)
+        found = _walk(Training(problem, kappa, rate, step, sigma2), score, speed * shaken)
         if np.isfinite(found).all():
             walks.append(found.mean(axis=0))
     return np.array(walks)
 
 
-def _walk(
-    problem: Problem,
-    score: np.ndarray,
-    kappa: np.ndarray,
-    rate: float,
-    step: float,
-    moves: np.ndarray,
-    sigma2: float,
-) -> np.ndarray:
+def _walk(training: Training, score: np.ndarray, moves: np.ndarray) -> np.ndarray:
     """Return exact squared gradient and corrected term of (24), inf where it fails, per round."""
-    weight = problem.alpha * score
-    pull, own = _local(problem, kappa, rate)
-    keep = 1 - step * (weight * pull).sum()
-    noise = step**2 * (weight**2 * own).sum() * sigma2
+    problem, weight = training.problem, training.problem.alpha * score
+    pulls, keep, noise = training.moments(score)
     targets, place, variance, found = problem.centres.copy(), problem.start, 0.0, []
     for move in moves:
-        total, least = _minimum(problem, weight, targets)
-        after = keep * place + step * (weight * pull) @ targets
-        spread = keep**2 * variance + noise
-        bound = _bound(
-            problem, score, kappa, rate, step, sigma2,
-            # before and after the round, on the round's own data
-            loss_decrease=_loss(problem, weight, targets, place, variance)
-            - _loss(problem, weight, targets, after, spread),
-            shift=problem.curvature**2 * (move**2).sum(axis=1),
-            **_dissimilarity(problem, total, least, targets),
-        )  # fmt: skip
+        total, least = problem.minimum(weight, targets)
+        after, spread = keep * place + pulls @ targets, keep**2 * variance + noise
+        # before and after the round, on the round's own data
+        decrease = problem.loss(weight, targets, place, variance)
+        decrease -= problem.loss(weight, targets, after, spread)
+        shift = problem.curvature**2 * (move**2).sum(axis=1)
+        apart = problem.dissimilarity(total, least, targets)
+        bound = training.bound(score, loss_decrease=decrease, shift=shift, **apart)
         gradient2 = total**2 * (((place - least) ** 2).sum() + variance)
         found.append((gradient2, bound.value if bound.feasible else np.inf))
         targets, place, variance = targets + move, after, spread

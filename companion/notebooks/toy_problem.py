@@ -37,10 +37,7 @@ RULES = Registry(
     "cache rule", {name: rule for name, rule in discrepancy.RULES.items() if name != "srsr"}
 )
 
-SMOOTHNESS = 1.0
-SIGMA_M2 = 1.0
-SIGMA_G2 = 1.0
-DISSIMILARITY2 = 0.0
+CONSTANTS = {"smoothness": 1.0, "sigma_m2": 1.0, "sigma_g2": 1.0, "dissimilarity2": 0.0}
 
 _POINTS = 50
 _RADIUS = 3.0

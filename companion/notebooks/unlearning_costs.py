@@ -181,29 +181,20 @@ def serve(
         for level in LEVELS:
             of = photos if level == "sample" else [None] * requests
             stream = list(zip(asked, of, strict=True))
-            firsts = forgetting.forget_stream(history, stream, rng).first
-            cost = np.array([_steps_again(history, first) for first in firsts])
-            found.setdefault(level, []).append(np.cumsum(cost > 0))
+            left, cost = history, []
+            for one in stream:
+                left, step = forgetting.forget_targets(left, [one], rng)
+                cost.append(0 if step is None else history.steps - step)
+            found.setdefault(level, []).append(np.cumsum(np.array(cost) > 0))
             found.setdefault(f"{level}_time", []).append(np.cumsum(cost) / history.steps)
-            if level == "sample":
-                first = forgetting.forget_sample(history, asked, photos, rng).first
-            else:
-                first = forgetting.forget_client(history, asked, rng).first
-            once = _steps_again(history, first) / history.steps
+            step = forgetting.forget_targets(history, stream, rng).first
+            once = 0 if step is None else 1 - step / history.steps
             found.setdefault(f"{level}_once_time", []).append(once)
     order = [f"{level}{kind}" for level in LEVELS for kind in ("", "_time", "_once_time")]
     return {
         name: (np.mean(found[name], axis=0), np.std(found[name], axis=0, ddof=1) / repeats**0.5)
         for name in order
     }
-
-
-def _steps_again(history: History, first: Any) -> int:
-    """Return the steps that a request repeats, from its first use on."""
-    if first is None:
-        return 0
-    round_, step = first if isinstance(first, tuple) else (first, 0)
-    return history.steps - (round_ * history.local_steps + step)
 
 
 class LookUps(NamedTuple):

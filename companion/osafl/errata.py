@@ -9,12 +9,11 @@ of its own: by a grid, by a recursion in closed form, or by hand.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from companion.judging.errata import CounterExample, corrected, counter_example, printed
+from companion.judging.errata import CounterExample, Examples, corrected, counter_example, printed
 from sflkit.federated.servers import LocalWork
 from sflkit.osafl import alternation, bounds, channels, clients, rules, video
 from sflkit.osafl.allocation import allocate
@@ -22,6 +21,8 @@ from sflkit.osafl.alternation import Start
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.devices import Devices, Link, costs
 from sflkit.osafl.scores import osafl_scores
+
+EXAMPLES = Examples()
 
 # One client with a parabola of curvature 1, no noise and data that stay.
 _QUIET: dict[str, Any] = {
@@ -35,6 +36,7 @@ _QUIET: dict[str, Any] = {
 }
 
 
+@EXAMPLES.of(31)
 def minimising_score() -> CounterExample:
     """Show item 31: the parabola (30) of one client with psi = 4, whose least value three of its
     points give."""
@@ -49,13 +51,13 @@ def minimising_score() -> CounterExample:
     least = loss(0.0) - slope**2 / (4 * bend)
     scores = {psi: bounds.optimal_scores(**setting, psi=psi)[0] for psi in (1.0, 4.0)}
     return counter_example(
-        31,
         f"The score (34) makes the surrogate (30) least: {least:.6f}.",
         printed("C_u without ψ in its last term", loss(scores[1.0]), "=", least),
         corrected("C_u with ψ", loss(scores[4.0]), "=", least),
     )
 
 
+@EXAMPLES.of(32)
 def arbitrary_similarity() -> CounterExample:
     """Show item 32: Theorem 1's bound of one noisy client for all scores and similarities."""
     setting = _QUIET | {"sigma2": 1.0, "shift": 0.2, "rate": 0.02, "global_rate": 20.0}
@@ -68,13 +70,13 @@ def arbitrary_similarity() -> CounterExample:
     grid = np.linspace(0, 1, 21)
     least = min(bound(score, similarity) for score in grid for similarity in grid)
     return counter_example(
-        32,
         f"The bound is least over all scores Δ and all numbers λ in [0, 1]: {least:.4f}.",
         printed("score equal to similarity, Δ = λ = 0.8", bound(0.8, 0.8), "≤", least),
         corrected("Δ = 0 and λ = Δ/2: never move at all", bound(0.0, 0.0), "≤", least),
     )
 
 
+@EXAMPLES.of(33)
 def moving_data() -> CounterExample:
     """Show item 33: w^2/2, then (w - 2)^2/2, one step of 1/2 from w = 1; and A for kappa = 5."""
     round_ = _QUIET | {
@@ -92,7 +94,6 @@ def moving_data() -> CounterExample:
         **round_ | {"rate": 0.06, "global_rate": 10.0, "local_steps": 5},
     ).a
     return counter_example(
-        33,
         "The conditions make A positive, and the bound is at least the squared gradient, w² = 1.",
         printed("A for η = 0.06, β = 1, κ = 5", a, ">", 0),
         printed(
@@ -110,6 +111,7 @@ def moving_data() -> CounterExample:
     )
 
 
+@EXAMPLES.of(34)
 def fewest_steps() -> CounterExample:
     """Show item 34: problem (5) for one client that could do five steps, along its deadline."""
     device = Devices(
@@ -129,7 +131,6 @@ def fewest_steps() -> CounterExample:
         )
 
     return counter_example(
-        34,
         "Five steps are possible within energy and deadline, and the problem asks for them.",
         printed(
             "first term of (5) for five steps, over that for one",
@@ -146,6 +147,7 @@ def fewest_steps() -> CounterExample:
     )
 
 
+@EXAMPLES.of(35)
 def starting_power() -> CounterExample:
     """Show item 35: 600 clients on our channel who send 3 M parameters, from three start powers.
 
@@ -165,7 +167,6 @@ def starting_power() -> CounterExample:
         for share in (1.0, 0.1)
     }
     return counter_example(
-        35,
         f"Only clients that cannot do a single step stay out: {least:.3f} of them, by a fine grid.",
         printed("Algorithm 1 from p_max", stragglers[1.0], "≤", least + 0.01),
         printed("Algorithm 1 from p_max / 10", stragglers[0.1], "≤", least + 0.01),
@@ -175,6 +176,7 @@ def starting_power() -> CounterExample:
     )
 
 
+@EXAMPLES.of(36)
 def whole_steps() -> CounterExample:
     """Show item 36: the steps of 600 clients that Algorithm 1 ends with (1.5 M parameters)."""
     devices, link = _fleet(600), Link(33 * 1.5e6)
@@ -182,30 +184,29 @@ def whole_steps() -> CounterExample:
     whole = allocate(devices, link, "alternating").local_steps
     broken = [np.mean(np.abs(steps - np.round(steps)) > 1e-6) for steps in (real, whole)]
     return counter_example(
-        36,
         "No client is told to do a fraction of a step. Share of those who are:",
         printed("Algorithm 1 as printed", broken[0], "=", 0),
         corrected("rounded down", broken[1], "=", 0),
     )
 
 
+@EXAMPLES.of(39)
 def popularity() -> CounterExample:
     """Show item 39: (80) for 20 files, gamma = 1.2 and q = 2."""
     powers = (np.arange(1, 21) + 2.0) ** 1.2
     return counter_example(
-        39,
         "The probabilities of the files add up to 1.",
         printed("(f + q)^−γ · Σ (f' + q)^γ", (powers.sum() / powers).sum(), "=", 1),
         corrected("(f + q)^−γ / Σ (f' + q)^−γ", video.zipf_mandelbrot(20, 1.2, 2.0).sum(), "=", 1),
     )
 
 
+@EXAMPLES.of(40)
 def request_data() -> CounterExample:
     """Show item 40: a label of 100 files in bits, and the preferences of one who leaves a genre."""
     preferences = [0.5, 0.3, 0.2]
     users = video.Users([preferences], [0.5])
     return counter_example(
-        40,
         "A label of 100 files takes 7 whole bits, and preferences without a genre add up to 1.",
         printed("log₂ 100 bits", math.log2(100), "≥", 7),
         printed("preferences of the other genres as they are", sum(preferences[1:]), "=", 1),
@@ -214,17 +215,18 @@ def request_data() -> CounterExample:
     )
 
 
+@EXAMPLES.of(79)
 def score_denominator() -> CounterExample:
     """Show item 79: two identical updates, chi = 1, and gamma = 0, the multiplier of (34)."""
     updates = np.ones((2, 3))
     return counter_example(
-        79,
         "A score is at most 1.",
         printed("(χ + cos) / (γ + 1)", (1 + 1) / (0 + 1), "≤", 1),
         corrected("(χ + cos) / (χ + 1)", osafl_scores(updates)[0], "≤", 1),
     )
 
 
+@EXAMPLES.of(58)
 def fedavg_bound() -> CounterExample:
     """Show item 58: identical clients, ten steps of 0.98 / 40, eta eta-tilde = 1.
 
@@ -245,23 +247,23 @@ def fedavg_bound() -> CounterExample:
         local_steps=steps,
     )
     return counter_example(
-        58,
         f"The bound is at least the exact sum of the squared gradients, {exact:.4f}.",
         printed("(26), without 1/A", bound.value * bound.a, "≥", exact),
         corrected("(25), with 1/A", bound.value, "≥", exact),
     )
 
 
+@EXAMPLES.of(37)
 def buffer_of_the_absent() -> CounterExample:
     """Show item 37: one of two clients never joined, the other's gradient is 0; eta-tilde = 35."""
     return counter_example(
-        37,
         "Nobody has a gradient, so that the model stays: new model over old.",
         printed("d = w/η for those who never joined", _moved("literal"), "=", 1),
         corrected("they are left out", _moved("exclude"), "=", 1),
     )
 
 
+@EXAMPLES.of(38)
 def buffer_in_the_baselines() -> CounterExample:
     """Show item 38: the same two clients under M-AFA-CD with the FCN's rates."""
 
@@ -270,13 +272,13 @@ def buffer_in_the_baselines() -> CounterExample:
         return float(rule(np.ones(1), np.zeros((1, 1)), work=LocalWork([0], [1], 0.1))[0])
 
     return counter_example(
-        38,
         "Nobody has a gradient, so that the model stays: new model over old.",
         printed("M-AFA-CD with d = w/η_local for the absent", moved("literal"), "=", 1),
         corrected("they are left out", moved("exclude"), "=", 1),
     )
 
 
+@EXAMPLES.of(41)
 def fednova_weights() -> CounterExample:
     """Show item 41: two equal clients with one and four steps, and gradients along two axes."""
     steps, rate = np.array([1, 4]), 0.1
@@ -288,25 +290,25 @@ def fednova_weights() -> CounterExample:
         )
         ratio[form] = new[1] / new[0]
     return counter_example(
-        41,
         "FedNova lets no client count more for taking more steps: weight of four over one step.",
         printed("Algorithm 8", ratio["printed"], "=", 1),
         corrected("FedNova as its authors define it", ratio["true"], "=", 1),
     )
 
 
+@EXAMPLES.of(44)
 def printed_rates() -> CounterExample:
     """Show item 44: eta eta-tilde of the FCN, against Theorem 1's 1 / beta at beta = 1."""
     rates = {name: rules.RULES["osafl"].presets[name] for name in ("fcn", "squeezenet1")}
     step = {name: row["rate"] * row["global_rate"] for name, row in rates.items()}
     return counter_example(
-        44,
         "The rates of Section V-A.4 meet Theorem 1's condition η η̃ ≤ 1/β with β = 1.",
         printed("FCN, 0.2 · 35", step["fcn"], "≤", 1),
         corrected("SqueezeNet1, 0.01 · 20, which do", step["squeezenet1"], "≤", 1),
     )
 
 
+@EXAMPLES.of(66)
 def which_loss() -> CounterExample:
     """Show item 66: one client w^2/2 with score 1/2, kappa = 1, eta eta-tilde = 1, tiny eta.
 
@@ -325,13 +327,13 @@ def which_loss() -> CounterExample:
         ).value
 
     return counter_example(
-        66,
         "The bound is at least the exact sum of the squared gradients.",
         printed("of the loss (3): 4/3", bound(1 / 2), "≥", 4 / 3),
         corrected("of the score-weighted loss (18), half as steep: 1/3", bound(1 / 4), "≥", 1 / 3),
     )
 
 
+@EXAMPLES.of(69)
 def unequal_steps() -> CounterExample:
     """Show item 69: how far the rules move for the same gradient of length 1, five steps each."""
     steps, clients_ = np.array([5, 5]), [0, 1]
@@ -351,7 +353,6 @@ def unequal_steps() -> CounterExample:
     )
     nova = length(rules.MFedNova([1, 1], presets["m_fednova"]["slowdown"]), rate["m_fednova"])
     return counter_example(
-        69,
         f"A comparison of rules takes steps of one length; OSAFL moves by {osafl:.3g}.",
         printed("M-AFA-CD at the FCN's rates", afa, "=", osafl),
         printed("M-FedNova at the FCN's rates", nova, "=", osafl),
@@ -359,13 +360,13 @@ def unequal_steps() -> CounterExample:
     )
 
 
+@EXAMPLES.of(84)
 def same_information() -> CounterExample:
     """Show item 84: the best accuracy of one who knows the user's law (what Dataset-1 tells) and of
     one who sees the last file only (what Dataset-2 tells), K = 1."""
     config = OSAFLConfig(seed=0, top_k=1)
     known, stranger = clients.ceiling(config), clients.ceiling_of_strangers(config)
     return counter_example(
-        84,
         f"One who sees only the last file can be right in {stranger:.4f} of the requests.",
         printed("8 points less than one who knows the user", known - 0.08, "=", stranger),
         corrected("as often as one who knows the user", known, "=", stranger),
@@ -386,25 +387,6 @@ def _moved(never_joined: str) -> float:
     return float(rule(np.ones(1), np.zeros((1, 1)), work=LocalWork([0], [1], 0.2))[0])
 
 
-EXAMPLES: dict[int, Callable[[], CounterExample]] = {
-    31: minimising_score,
-    32: arbitrary_similarity,
-    33: moving_data,
-    34: fewest_steps,
-    35: starting_power,
-    36: whole_steps,
-    39: popularity,
-    40: request_data,
-    79: score_denominator,
-    58: fedavg_bound,
-    37: buffer_of_the_absent,
-    38: buffer_in_the_baselines,
-    41: fednova_weights,
-    44: printed_rates,
-    66: which_loss,
-    69: unequal_steps,
-    84: same_information,
-}
 NOT_SHOWN: dict[int, str] = {
     43: "Two symbols of the cost model need a reading, which notebook 31 states.",
     42: "The paper does not say who is averaged, nor by which distance FedDisco compares labels.",

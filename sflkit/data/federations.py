@@ -120,8 +120,7 @@ class Federation:
             ("test_weights", (n_test,)),
             ("x_test", (n_test, *self.x.shape[1:])),
         ):
-            if (found := getattr(self, name).shape) != shape:
-                raise ValueError(f"{name} has shape {found}; it must be {shape}")
+            checks.shape(name, getattr(self, name), shape)
         if self.historical.dtype != bool:
             raise ValueError(f"historical holds {self.historical.dtype}; it must hold bool")
         for name in ("y", "y_test"):

@@ -15,21 +15,23 @@ al. 2021, Appendix F). FATS (Section 6.1.1) draws the label mix of each client f
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sflkit import checks
+from sflkit.config import Positive, Whole, checked
 
 
+@checked
 def dirichlet(
     labels: ArrayLike,
     n_clients: int,
-    alpha: float,
+    alpha: Positive,
     rng: np.random.Generator,
     *,
-    min_samples: int = 1,
+    min_samples: Annotated[int, Whole(0)] = 1,
 ) -> tuple[np.ndarray, ...]:
     """Distribute every class over the clients in shares drawn from a symmetric Dirichlet law.
 
@@ -60,9 +62,6 @@ def dirichlet(
         If an argument is out of range or there are fewer than `n_clients * min_samples` samples.
     """
     labels = checks.labels("labels", labels)
-    rng = checks.generator(rng)
-    alpha = checks.real("alpha", alpha, above=0)
-    min_samples = checks.integer("min_samples", min_samples, 0)
     n_clients = checks.integer("n_clients", n_clients, 1, len(labels) // max(min_samples, 1))
     parts: list[list[np.ndarray]] = [[] for _ in range(n_clients)]
     for label in np.unique(labels):
@@ -80,14 +79,15 @@ def dirichlet(
     return tuple(clients)
 
 
+@checked
 def pachinko(
     fine: ArrayLike,
     coarse: ArrayLike,
     n_clients: int,
     rng: np.random.Generator,
     *,
-    alpha: float = 0.1,
-    beta: float = 10.0,
+    alpha: Positive = 0.1,
+    beta: Positive = 10.0,
 ) -> tuple[np.ndarray, ...]:
     """Distribute samples by two-level Pachinko allocation, equally many to every client.
 
@@ -123,9 +123,6 @@ def pachinko(
     """
     fine = checks.labels("fine", fine)
     coarse = checks.labels("coarse", coarse)
-    rng = checks.generator(rng)
-    alpha = checks.real("alpha", alpha, above=0)
-    beta = checks.real("beta", beta, above=0)
     n_clients = checks.integer("n_clients", n_clients, 1, len(fine))
     if len(fine) != len(coarse):
         raise ValueError(f"coarse has {len(coarse)} labels, fine {len(fine)}")

@@ -60,27 +60,13 @@ class Tensors:
         return self.x[rows], self.y[rows]
 
 
-class _Round(NamedTuple):
-    """What the arms train on in one round."""
-
-    clients: np.ndarray  # (C,) ids of the participants
-    totals: np.ndarray  # (A, C)
-    rows: np.ndarray | None  # (C, S, n) rows of x, the same in all arms; -1: no sample
-    batches: list[list[list[tuple]]]  # or for each arm and participant the batch of each local step
-
-    def of(self, jobs: list[_Job], data: Tensors) -> dict[str, Any]:
-        """Return what the jobs' participants train on, as keywords of `local_sgd`."""
-        if self.rows is None:
-            return {"batches": [self.batches[job.arm][i] for job in jobs for i in job.used]}
-        rows = np.concatenate([self.rows[job.used] for job in jobs])
-        return {"data": (data.x, data.y), "rows": rows}
-
-
 class _Job(NamedTuple):
     """The local training of one arm in one round."""
 
     arm: int
-    used: np.ndarray  # positions in `_Round.clients` of the participants that have weight
+    used: np.ndarray  # positions among the participants of those that have weight
+    weights: np.ndarray  # their totals
+    data: tuple[Tensor, Tensor]  # the table of samples that rows are of
     work: LocalWork
     prox: float
     corrections: Tensor | None
@@ -167,19 +153,28 @@ class Arms:
         """
         if not stored:
             return
-        config = self.config
-        picks = [
-            mini_batches(len(ids), config.batch_size, config.local_steps, config.seed, m, t)
-            for m, ids in stored.items()
-        ]
-        if self.weights is None:
-            this = self._with_equal_weights(stored, picks)
+        clients, together = np.array(list(stored)), np.concatenate(list(stored.values()))
+        rows = self._rows(t, stored)
+        if self.weights is None:  # all arms share the table, and a step's gradient is a mean
+            totals = self.lam[:, clients] * np.array([len(ids) for ids in stored.values()])
+            tables = [(self.data.x, self.data.y)] * len(totals)
+            rows = np.where(rows < 0, -1, together[rows])
         else:
-            this = self._with_own_weights(t, stored, picks, self.weights)
-        active = np.flatnonzero(this.totals.any(axis=1) & ~self.diverged).tolist()
+            totals, factors = self._own_weights(t, stored, self.weights)
+            x, y = self.data.batch(together)
+            tables = [(x, torch.stack([y.float(), of_arm], 1)) for of_arm in factors.to(y.device)]
+        active = np.flatnonzero(totals.any(axis=1) & ~self.diverged).tolist()
         size = max(1, STACKED_NUMBERS // (len(stored) * self.task.n_params))
         for first in range(0, len(active), size):
-            self._train(active[first : first + size], this)
+            alike: dict[tuple, list[_Job]] = {}  # those that can be trained in one call
+            for a in active[first : first + size]:
+                job = self._job(a, clients, totals[a], tables[a])
+                if job.corrections is not None and not _finite(job.corrections):
+                    self.diverged[a] = True
+                else:
+                    alike.setdefault((job.prox, id(job.data)), []).append(job)
+            for jobs in alike.values():
+                self._train(jobs, rows)
 
     def move(self, arm: int, updates: Tensor, weights: np.ndarray, work: LocalWork) -> None:
         """Take the clients' updates into an arm's average, (6), and its model, lines 13 and 14.
@@ -207,7 +202,7 @@ class Arms:
         self.averaged[arm] += (model - self.averaged[arm]) * (share / self.mass[arm])
         new = self.rules[arm](model, updates, weights, work)
         new = self._project(
-            self._tensor("the parameters that the server returns", new, model.shape)
+            self._tensor("what the server returns, the next parameters,", new, model.shape)
         )
         self.diverged[arm] = not _finite(new)
         self.params[arm] = new
@@ -226,108 +221,75 @@ class Arms:
             rows.append(row | {"diverged": bool(self.diverged[a])})
         return rows
 
-    def _with_equal_weights(
-        self, stored: dict[int, np.ndarray], picks: list[list[np.ndarray]]
-    ) -> _Round:
-        """Every sample in a client's memory has the weight lambda_m.
+    def _rows(self, t: int, stored: dict[int, np.ndarray]) -> np.ndarray:
+        """Return where the samples of each participant's mini-batches lie in all memories, one
+        after the other, (C, S, n); -1: no sample."""
+        own, start = self.config, 0
+        rows = np.full((len(stored), own.local_steps, max(map(len, stored.values()))), -1)
+        for mine, (m, ids) in zip(rows, stored.items(), strict=True):
+            picks = mini_batches(len(ids), own.batch_size, own.local_steps, own.seed, m, t)
+            mine[:, : len(picks[0])] = start + np.stack(picks)
+            start += len(ids)
+        return rows[:, :, : own.batch_size]
 
-        The step's gradient is then the mean over its mini-batch, and all arms share the rows.
-        """
-        sizes = [[len(one) for one in pick] for pick in picks]
-        rows = np.full((*np.shape(sizes), np.max(sizes)), -1)
-        for mine, ids, pick in zip(rows, stored.values(), picks, strict=True):
-            mine[:, : len(pick[0])] = ids[np.stack(pick)]
-        clients = np.array(list(stored), dtype=np.int64)
-        totals = self.lam[:, clients] * np.array([len(ids) for ids in stored.values()])
-        return _Round(clients, totals, rows, [])
-
-    def _with_own_weights(
-        self,
-        t: int,
-        stored: dict[int, np.ndarray],
-        picks: list[list[np.ndarray]],
-        weights: SampleWeights,
-    ) -> _Round:
-        """Every sample has the weight lambda_j that the caller gives it.
+    def _own_weights(
+        self, t: int, stored: dict[int, np.ndarray], weights: SampleWeights
+    ) -> tuple[np.ndarray, Tensor]:
+        """Return the sums of the caller's weights lambda_j, (A, C), and factors of all memories.
 
         The unbiased estimate of line 9 is the mini-batch mean of |I| lambda_j / (sum lambda) times
         the gradient of sample j.
         """
         totals = np.zeros((len(self.rules), len(stored)))
-        batches: list[list[list[tuple]]] = []
-        for a in range(len(self.rules)):
-            batches.append([])
-            for i, ((m, ids), pick) in enumerate(zip(stored.items(), picks, strict=True)):
-                name = f"weights(round={t}, client={m})"
-                given = weights(t, m, ids.copy(), float(self.importance[a, m]))
-                lam = checks.array(name, given, ndim=1, low=0)
-                if lam.shape != ids.shape:
-                    raise ValueError(f"{name} has shape {lam.shape}; it must be {ids.shape}")
-                total = lam.sum()
-                totals[a, i] = total
-                factors = len(ids) * lam / total if total else lam
-                batches[a].append([self._weighted_batch(ids[one], factors[one]) for one in pick])
-        return _Round(np.array(list(stored), dtype=np.int64), totals, None, batches)
+        factors: list[list[np.ndarray]] = [[] for _ in self.rules]
+        for a, i in np.ndindex(totals.shape):
+            m, ids = list(stored.items())[i]
+            name = f"weights(round={t}, client={m})"
+            lam = checks.array(name, weights(t, m, ids.copy(), float(self.importance[a, m])), low=0)
+            totals[a, i] = total = checks.shape(name, lam, ids.shape).sum()
+            factors[a].append(len(ids) * lam / total if total else lam)
+        return totals, torch.tensor(np.stack([np.concatenate(f) for f in factors])).float()
 
-    def _weighted_batch(self, ids: np.ndarray, factors: np.ndarray) -> tuple[Tensor, Tensor]:
-        x, y = self.data.batch(ids)
-        columns = torch.as_tensor(factors, dtype=torch.float32, device=y.device)
-        return x, torch.stack([y.float(), columns], 1)
-
-    def _train(self, arms: list[int], this: _Round) -> None:
-        """Train the given arms, those that ask for the same proximal term in one call."""
-        alike: dict[float, list[_Job]] = {}
-        for a in arms:
-            job = self._job(a, this)
-            if job.corrections is not None and not _finite(job.corrections):
-                self.diverged[a] = True
-            else:
-                alike.setdefault(job.prox, []).append(job)
-        for jobs in alike.values():
-            self._train_together(jobs, this)
-
-    def _job(self, a: int, this: _Round) -> _Job:
+    def _job(
+        self, a: int, clients: np.ndarray, totals: np.ndarray, data: tuple[Tensor, Tensor]
+    ) -> _Job:
         """Return what the clients of an arm do in this round, as its server asks."""
-        used = np.flatnonzero(this.totals[a])
+        used = np.flatnonzero(totals)
         steps = np.full(len(used), self.config.local_steps)
-        work = LocalWork(this.clients[used], steps, self.config.rates[a])
+        work = LocalWork(clients[used], steps, self.config.rates[a])
         options = own.local_options(self.rules[a], work)
         corrections = options.get("corrections")
         if corrections is not None:
             shape = (len(used), self.task.n_params)
-            corrections = self._tensor("the server's corrections", corrections, shape)
-        return _Job(a, used, work, options.get("prox", 0.0), corrections)
+            corrections = self._tensor("what the server corrects", corrections, shape)
+        return _Job(a, used, totals[used], data, work, options.get("prox", 0.0), corrections)
 
-    def _train_together(self, jobs: list[_Job], this: _Round) -> None:
-        """Train jobs with the same proximal term in one call, and move their models."""
+    def _train(self, jobs: list[_Job], rows: np.ndarray) -> None:
+        """Train jobs with the same data and proximal term in one call, and move their models."""
         counts = [len(job.used) for job in jobs]
         arms = np.repeat([job.arm for job in jobs], counts)
         corrections = None
         if any(job.corrections is not None for job in jobs):
             none = torch.zeros_like(self.params[:1])
-            rows = [
-                none.expand(n, -1) if job.corrections is None else job.corrections
-                for job, n in zip(jobs, counts, strict=True)
-            ]
-            corrections = torch.cat(rows)
+            given = [none.expand(n, -1) for n in counts]
+            given = [g if j.corrections is None else j.corrections for g, j in zip(given, jobs)]
+            corrections = torch.cat(given)
         updates = federated.local_sgd(
             self._trained,
             self.params[torch.as_tensor(arms, device=self.params.device)],
             rate=np.array(self.config.rates)[arms],
+            data=jobs[0].data,
+            rows=np.concatenate([rows[job.used] for job in jobs]),
             prox=jobs[0].prox,
             corrections=corrections,
             updates=True,
-            **this.of(jobs, self.data),
         )
-        for job, rows in zip(jobs, updates.split(counts), strict=True):
-            self.move(job.arm, rows, this.totals[job.arm, job.used], job.work)
+        for job, own_updates in zip(jobs, updates.split(counts), strict=True):
+            self.move(job.arm, own_updates, job.weights, job.work)
 
     def _tensor(self, name: str, value: Any, shape: tuple[int, ...]) -> Tensor:
         """Return an array of a server's as a tensor like the models, checked."""
-        value = torch.as_tensor(value).to(self.params)
-        if value.shape != shape:
-            raise ValueError(f"{name} have shape {tuple(value.shape)}; it must be {tuple(shape)}")
-        return value
+        return checks.shape(name, torch.as_tensor(value).to(self.params), tuple(shape))
 
     def _project(self, params: Tensor) -> Tensor:
         """Return the nearest parameters in the ball around the initial model, line 14."""

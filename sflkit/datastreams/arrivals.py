@@ -126,34 +126,26 @@ def _new_memories(
     cache: Any, federation: Federation, arrivals: list[dict[int, np.ndarray]]
 ) -> dict[int, Memory]:
     """Return an empty memory of every fresh client, checked."""
-    if not callable(cache) or (hasattr(cache, "ids") and not isinstance(cache, type)):
-        raise ValueError(
-            f"cache={cache!r} must be the class of a memory or a function (client, most) that "
-            "returns a new one, such as lambda client, most: FIFO(2 * most, most)"
-        )
-    stores: dict[int, Memory] = {}
-    for m in np.flatnonzero(~federation.historical).tolist():
-        most = max(len(batch[m]) for batch in arrivals if m in batch)
-        store = cache(most, most) if isinstance(cache, type) else cache(m, most)
-        if not hasattr(store, "ids") or not callable(getattr(store, "update", None)):
-            raise ValueError(
-                f"cache made {store!r} for client {m}; it must have `ids` and "
-                "update(ids, labels, rng)"
-            )
-        if any(store is other for other in stores.values()):
-            raise ValueError(
-                f"cache made the same object for client {m} and another one; each client needs a "
-                "new one"
-            )
-        capacity = getattr(store, "capacity", 1)
-        stream = len(federation.clients[m])
+    from sflkit.federated.own import build_each  # it brings torch
+
+    fresh = np.flatnonzero(~federation.historical).tolist()
+    most = {m: max(len(batch[m]) for batch in arrivals if m in batch) for m in fresh}
+    stores = build_each(
+        "cache",
+        cache,
+        {f"client {m}": ((n, n), (m, n)) for m, n in most.items()},
+        of_class=("most", "most"),
+        of_function=("client", "most"),
+        has=("ids", "update"),
+    )
+    for m, store in zip(fresh, stores, strict=True):
+        capacity, stream = getattr(store, "capacity", 1), len(federation.clients[m])
         if capacity > stream:
             raise ValueError(
                 f"memory of client {m} has capacity={capacity}; it must be <= {stream}, the "
                 "samples of its stream"
             )
-        stores[m] = store
-    return stores
+    return dict(zip(fresh, stores))
 
 
 def _held(store: Memory, m: int, received: Counter[int]) -> np.ndarray:

@@ -27,12 +27,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sflkit import checks
+from sflkit.config import Count, NotNegative, Positive, Whole, checked
 from sflkit.datastreams import importance
 
 
@@ -148,11 +149,7 @@ def weighted_discrepancy(losses: ArrayLike, target: ArrayLike, p: ArrayLike) -> 
     """
     losses = _losses(losses)
     target, p = probability_pair(target, p)
-    if losses.shape[1] != len(p):
-        raise ValueError(
-            f"losses has shape {losses.shape}; its second axis must have {len(p)} entries, one per "
-            "client"
-        )
+    checks.shape("losses", losses, (len(losses), len(p)), like="p")
     return float(np.abs(losses @ (target - p)).max())
 
 
@@ -190,13 +187,14 @@ class GeneralizationBound(NamedTuple):
     total: float
 
 
+@checked
 def generalization_bound(
     *,
-    loss_bound: float,
+    loss_bound: NotNegative,
     pseudo_dim: float,
-    n_samples: int,
+    n_samples: Annotated[int, Whole(2)],
     effective: float,
-    discrepancy: float,
+    discrepancy: NotNegative,
 ) -> GeneralizationBound:
     """Return disc + 5 B sqrt(Pdim / N_eff) sqrt(1 + log(N / Pdim)), term by term.
 
@@ -220,9 +218,6 @@ def generalization_bound(
     ValueError
         If an argument is out of range.
     """
-    loss_bound = checks.real("loss_bound", loss_bound, 0)
-    discrepancy = checks.real("discrepancy", discrepancy, 0)
-    n_samples = checks.integer("n_samples", n_samples, 2)
     pseudo_dim = checks.real("pseudo_dim", pseudo_dim, above=1, below=n_samples)
     effective = checks.real("effective", effective, 1 - 1e-9, n_samples * (1 + 1e-9))
     spread = math.sqrt(pseudo_dim / effective * (1 + math.log(n_samples / pseudo_dim)))
@@ -279,14 +274,15 @@ class OptimizationBound(NamedTuple):
     rate: float
 
 
+@checked
 def optimization_bound(
     *,
-    sigma_bar: float,
+    sigma_bar: NotNegative,
     smoothness: float,
     loss_bound: float,
-    diameter: float,
-    local_steps: int,
-    rounds: int,
+    diameter: Positive,
+    local_steps: Count,
+    rounds: Count,
     rate: float | None = None,
     first_weight: float | None = None,
 ) -> OptimizationBound:
@@ -311,10 +307,6 @@ def optimization_bound(
     ValueError
         If an argument is out of range.
     """
-    sigma_bar = checks.real("sigma_bar", sigma_bar, 0)
-    diameter = checks.real("diameter", diameter, above=0)
-    rounds = checks.integer("rounds", rounds, 1)
-    local_steps = checks.integer("local_steps", local_steps, 1)
     c1, c2 = drift_constants(
         smoothness=smoothness, loss_bound=loss_bound, diameter=diameter, local_steps=local_steps
     )
@@ -398,10 +390,7 @@ def sigma_bar2_bound(
     dissimilarity = checks.real("dissimilarity", dissimilarity, 0)
     aggregation = checks.simplex("aggregation", aggregation, ndim=2)
     q = checks.simplex("q", q)
-    if len(aggregation) != len(q):
-        raise ValueError(
-            f"aggregation has {len(aggregation)} rounds and q has {len(q)}; they must agree"
-        )
+    checks.shape("q", q, (len(aggregation),), like="aggregation")
     moved = float(q @ ((q @ aggregation - aggregation) ** 2).sum(axis=1))
     noise = 8 * sigma0**2
     shift = 6 * aggregation.shape[1] * (2 * sigma0**2 + dissimilarity**2) * moved
@@ -421,5 +410,5 @@ def probability_pair(target: ArrayLike, p: ArrayLike) -> tuple[np.ndarray, np.nd
     """Return both as arrays (n_clients,), or raise ValueError unless they lie on one simplex."""
     target = checks.simplex("target", target, tol=importance.SIMPLEX_TOL)
     p = checks.simplex("p", p, tol=importance.SIMPLEX_TOL)
-    importance.check_same_length("target", target, "p", p)
+    checks.shape("target", target, p.shape, like="p")
     return target, p

@@ -118,7 +118,7 @@ def client_effective_samples(p: ArrayLike, counts: ArrayLike) -> float:
     """
     p = checks.simplex("p", p, tol=SIMPLEX_TOL)
     counts = checks.array("counts", counts, ndim=1, above=0)
-    check_same_length("p", p, "counts", counts)
+    checks.shape("p", p, counts.shape, like="counts")
     return float(p.sum() ** 2 / (p * (p / counts)).sum())
 
 
@@ -162,7 +162,7 @@ def sample_weights(p: ArrayLike, memory: ArrayLike) -> np.ndarray:
     """
     p = checks.simplex("p", p, tol=SIMPLEX_TOL)
     memory = checks.array("memory", memory, ndim=1, low=1)
-    check_same_length("p", p, "memory", memory)
+    checks.shape("p", p, memory.shape, like="memory")
     broken = memory[memory != np.floor(memory)]
     if broken.size:
         raise ValueError(f"memory holds {float(broken[0])!r}; entries must be whole numbers >= 1")
@@ -245,12 +245,3 @@ def _weights(weights: ArrayLike) -> np.ndarray:
             f"weights of shape {weights.shape} add up to 0.0; at least one must be > 0"
         )
     return weights
-
-
-def check_same_length(name: str, value: np.ndarray, other: str, reference: np.ndarray) -> None:
-    """Raise ValueError unless the arrays `name` and `other` have one entry per client each."""
-    if len(value) != len(reference):
-        raise ValueError(
-            f"{name} has {len(value)} entries and {other} has {len(reference)}; they must agree, "
-            "one per client"
-        )

@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sflkit import checks
-from sflkit.datastreams.importance import SIMPLEX_TOL, check_same_length, checked_clients
+from sflkit.config import Count, Positive, checked
+from sflkit.datastreams.importance import SIMPLEX_TOL, checked_clients
 from sflkit.exports import short_repr
 
 _BISECTIONS = 200  # some 60 halvings exhaust a double
@@ -58,7 +59,7 @@ def psi(
     """
     p = checks.simplex("p", p, tol=SIMPLEX_TOL)
     n, historical = checked_clients(n, historical)
-    check_same_length("p", p, "n", n)
+    checks.shape("p", p, n.shape, like="n")
     c1, c2 = _constants(c1, c2)
     return _psi(p, n, historical, c1, c2) + checks.real("c0", c0, 0)
 
@@ -147,14 +148,15 @@ def equal_fresh_p_hist(n_hist: float, n_fresh: int, c_ratio: float) -> float:
     return n_hist + a * (1 - n_hist) * n_hist / math.sqrt(1 - a**2 * (1 - n_hist) * n_hist)
 
 
+@checked
 def estimate_c_ratio(
     *,
-    loss_bound: float,
-    n_params: int,
-    n_samples: int,
-    grad_bound: float,
-    diameter: float,
-    n_fresh: int,
+    loss_bound: Positive,
+    n_params: Count,
+    n_samples: Count,
+    grad_bound: Positive,
+    diameter: Positive,
+    n_fresh: Count,
 ) -> float:
     """Return the paper's estimate (B + sqrt(d/N)) / (G D sqrt(M - M_hist)) of c2/c1.
 
@@ -182,12 +184,6 @@ def estimate_c_ratio(
     ValueError
         If an argument is out of range.
     """
-    loss_bound = checks.real("loss_bound", loss_bound, above=0)
-    grad_bound = checks.real("grad_bound", grad_bound, above=0)
-    n_params = checks.integer("n_params", n_params, 1)
-    n_samples = checks.integer("n_samples", n_samples, 1)
-    diameter = checks.real("diameter", diameter, above=0)
-    n_fresh = checks.integer("n_fresh", n_fresh, 1)
     return (loss_bound + math.sqrt(n_params / n_samples)) / (
         grad_bound * diameter * math.sqrt(n_fresh)
     )

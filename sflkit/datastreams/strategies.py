@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sflkit import checks
-from sflkit.datastreams.importance import SIMPLEX_TOL, check_same_length, checked_clients
+from sflkit.datastreams.importance import SIMPLEX_TOL, checked_clients
 from sflkit.datastreams.psi import minimize_psi
 from sflkit.registry import Look, Registry, Rule
 
@@ -182,5 +182,5 @@ def client_importance(
         )
     p = rule.build(n, historical, **{option: given[option] for option in rule.options})
     p = checks.simplex(f"p of {name!r}", p, tol=SIMPLEX_TOL)
-    check_same_length(f"p of {name!r}", p, "n", n)
+    checks.shape(f"p of {name!r}", p, n.shape, like="n")
     return p

@@ -22,7 +22,7 @@ __getattr__, __dir__, __all__ = exports(
     {
         **dict.fromkeys(_MODULES.split(), ""),
         "history": "History draw_history",
-        "forgetting": "forget_client forget_sample forget_stream",
+        "forgetting": "forget_client forget_sample",
         "stability": "plan",
         "training": "run",
         "config": "FATSConfig",

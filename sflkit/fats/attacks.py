@@ -85,11 +85,7 @@ class ShadowAttack:
             On rows off the simplex, labels out of range, or another number of classes.
         """
         probabilities, y = _checked(probabilities, y)
-        if probabilities.shape[1] != self.n_classes:
-            raise ValueError(
-                f"probabilities has {probabilities.shape[1]} columns; the shadows had "
-                f"{self.n_classes} classes"
-            )
+        checks.shape("probabilities", probabilities, (len(y), self.n_classes))
         return self.classifier.predict_proba(features(probabilities, y))[:, 1]
 
 
@@ -261,7 +257,6 @@ def shadow_attack(
             "leave out"
         )
     n_train = n_pool // 2 if n_train is None else checks.integer("n_train", n_train, 1, n_pool - 1)
-    checks.generator(rng)
     shadows = [
         _shadow_records(train_shadow, pool_x, pool_y, n_train, rng) for _ in range(n_shadows)
     ]
@@ -351,7 +346,6 @@ def evaluate_attack(
         On an argument out of range, an empty group, answers that are no probabilities, or scores
         outside [0, 1].
     """
-    checks.generator(rng)
     groups = _samples("members", members), _samples("non_members", non_members)
     scores = [
         checks.array("scores", attack.score(_answers(predict, x, y), y), ndim=1, low=0, high=1)
@@ -396,22 +390,10 @@ def _samples(name: str, pair: Any) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(
             f"{name} of type {type(pair).__name__} must be a pair of arrays (x, y)"
         ) from None
-    numbers, y = checks.array(f"{name}: x", x), _labels(f"{name}: y", y)
-    if y.ndim != 1 or x.shape[:1] != y.shape or not len(y):
-        raise ValueError(
-            f"{name}: x has shape {x.shape} and y {y.shape}; they must be (n, ...) and (n,) with "
-            "n >= 1"
-        )
+    numbers = checks.array(f"{name}: x", x)
+    y = checks.labels(f"{name}: y", y).astype(np.int64)
+    checks.shape(f"{name}: y", y, x.shape[:1], like="x")
     return numbers if x.dtype == object else x, y
-
-
-def _labels(name: str, y: ArrayLike, n_classes: int | None = None) -> np.ndarray:
-    """Return labels as int64, refused unless they are integers in [0, n_classes)."""
-    y = array_of(y)
-    checks.array(name, y, low=0, high=None if n_classes is None else n_classes - 1)
-    if y.dtype.kind not in "iu" and y.size:
-        raise ValueError(f"{name} has dtype {y.dtype}; labels must be integers")
-    return y.astype(np.int64)
 
 
 def _answers(predict: Predict, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -424,10 +406,5 @@ def _checked(probabilities: Any, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     probabilities = checks.simplex(
         "probabilities", array_of(probabilities), ndim=2, tol=_SIMPLEX_TOL
     )
-    y = _labels("y", y, probabilities.shape[1])
-    if y.shape != probabilities.shape[:1]:
-        raise ValueError(
-            f"y has shape {y.shape}; it must be ({len(probabilities)},), one label per row of "
-            "probabilities"
-        )
-    return probabilities, y
+    y = checks.indices("y", array_of(y), probabilities.shape[1])
+    return probabilities, checks.shape("y", y, probabilities.shape[:1], like="probabilities")

@@ -50,7 +50,7 @@ import numpy as np
 
 from sflkit import checks
 from sflkit.config import Count, Whole, checked
-from sflkit.fats.forgetting import Request, forget_client, forget_sample
+from sflkit.fats.forgetting import forget_client, forget_sample
 from sflkit.fats.history import (
     Held,
     History,
@@ -190,7 +190,7 @@ def retrained_law(requests: Iterable[Target], **sizes: Any) -> Law:
     """
     n_clients = sizes.pop("n_clients")
     each = np.full(n_clients, sizes.pop("samples_per_client"))
-    gone = {Request(*request)[:2] for request in requests}
+    gone = set(requests)
     present = np.array([k for k in range(n_clients) if (k, None) not in gone])
     left = [[s for s in range(each[k]) if (k, s) not in gone] for k in present]
     counts = [len(numbers) for numbers in left]
@@ -219,11 +219,11 @@ def forgotten_law(law: Law, request: tuple, rule: str = "exact") -> Law:
     law : dict
         All of its histories must have the same `forgotten`.
     request : (client, sample) or (client, None), with steps_done behind if it comes earlier
-        See `forgetting.Request`.
+        `steps_done` is that of `forget_sample`.
     rule : str
         A name in `forgetting.RULES`. Histories share an enumeration with "exact" and "printed".
     """
-    client, sample, steps_done = Request(*request)
+    client, sample, steps_done = (*request, None)[:3]
     groups: dict[tuple, tuple[Fraction, History]] = {}
     for p, history in law.values():
         fresh_after = _rounds_that_matter(history, client, sample, rule)

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sflkit import checks
-from sflkit.config import Count, OneOf, checked
+from sflkit.config import Count, Flag, OneOf, checked
 from sflkit.fats.history import client_sizes, subsets
 
 LEVELS = ("sample", "client")
@@ -76,8 +76,7 @@ def first_uses(
     rounds: Count,
     runs: Count,
     rng: np.random.Generator,
-    streaming: bool = False,
-    targets: ArrayLike | None = None,
+    streaming: Flag = False,
 ) -> np.ndarray:
     """Draw histories and requests, and return the first step that each request hits.
 
@@ -95,9 +94,6 @@ def first_uses(
     streaming : bool
         True: one request after another, each on the history as the one before has left it. False:
         all at once, for which a single first use is returned, the earliest.
-    targets : int array, optional
-        Clients (runs, w), or clients and samples (runs, w, 2); drawn uniformly from all clients or
-        samples by default.
 
     Returns
     -------
@@ -107,19 +103,14 @@ def first_uses(
     Raises
     ------
     ValueError
-        For sizes out of range, a target named twice in a run, or requests that a history would
+        For sizes out of range, or requests that a history would
         refuse: no client left, or fewer samples at a client than a mini-batch has.
     """
     samples = client_sizes(samples_per_client, n_clients, batch_size)
     sizes = _Sizes(samples, rounds, clients_per_round, local_steps, batch_size)
     pool = n_clients if level == "client" else int(samples.sum())
     n_requests = checks.integer("n_requests", n_requests, 1, pool - 1)
-    streaming = checks.flag("streaming", streaming)
-    checks.generator(rng)
-    if targets is None:
-        numbers = rng.permuted(subsets(np.full(runs, pool), n_requests, rng), axis=1)
-    else:
-        numbers = _numbers(level, targets, samples, (runs, n_requests))
+    numbers = rng.permuted(subsets(np.full(runs, pool), n_requests, rng), axis=1)
     if level == "sample":
         _check_left(numbers, sizes)
     first = _client_steps if level == "client" else _sample_steps
@@ -271,24 +262,3 @@ def _check_left(numbers: np.ndarray, sizes: _Sizes) -> None:
             f"batch_size={sizes.batch_size} must be left after n_requests={numbers.shape[1]} "
             "requests"
         )
-
-
-def _numbers(
-    level: str, targets: ArrayLike, sizes: np.ndarray, shape: tuple[int, int]
-) -> np.ndarray:
-    """Return checked targets as numbers of clients, or of samples counted through all clients."""
-    values = checks.integers("targets", targets, low=0)
-    want = shape if level == "client" else (*shape, 2)
-    if values.shape != want:
-        raise ValueError(f"targets has shape {values.shape}; {level} requests need {want}")
-    numbers = clients = values if level == "client" else values[..., 0]
-    beyond = clients.max() >= len(sizes)
-    if beyond or (level == "sample" and (values[..., 1] >= sizes[clients]).any()):
-        raise ValueError(
-            f"targets must name clients in 0..{len(sizes) - 1}, and samples that these have"
-        )
-    if level == "sample":
-        numbers = values[..., 1] + (np.cumsum(sizes) - sizes)[clients]
-    if (np.diff(np.sort(numbers, axis=1), axis=1) == 0).any():
-        raise ValueError("targets names something twice in one run")
-    return numbers

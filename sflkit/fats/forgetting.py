@@ -37,23 +37,11 @@ class Forgetting(NamedTuple):
     """The history after a request, and where recomputing must start.
 
     `first` is the (round, step) of the first use of a sample, or the first round of a client, and
-    None if nothing that has run used them. After `forget_stream` it is a tuple of these.
+    None if nothing that has run used them.
     """
 
     history: History
     first: Any
-
-
-class Request(NamedTuple):
-    """One request of a stream.
-
-    `sample` None forgets the client. `steps_done` is the time t_u at which the request comes; None
-    is the end of the run.
-    """
-
-    client: int | Sequence[int]
-    sample: int | Sequence[int] | None = None
-    steps_done: int | None = None
 
 
 class Hit(NamedTuple):
@@ -230,7 +218,7 @@ def forget_client(
         For a client that never existed or is forgotten, or when no client would be left. The
         history is untouched.
     """
-    targets = _client_targets(client)
+    targets = [(k, None) for k in _numbers("client", client)]
     after, step = forget_targets(history, targets, rng, steps_done=steps_done)
     return Forgetting(after, None if step is None else step // history.local_steps)
 
@@ -288,57 +276,12 @@ def _repaired(hit: Hit, rng: np.random.Generator, rule: str) -> History:
     return after
 
 
-def forget_stream(
-    history: History, requests: Iterable, rng: np.random.Generator, rule: str = "exact"
-) -> Forgetting:
-    """Serve requests one after another; return the last history and each request's `first`.
-
-    Each is a `Request` or a tuple (client, sample), or (client, None) for a whole client. All are
-    checked before anything is drawn, so that one refused request refuses the stream and changes
-    nothing.
-
-    Raises
-    ------
-    ValueError
-        See `forget_sample` and `forget_client`.
-    """
-    checks.choice("rule", rule, RULES)
-    checks.generator(rng)
-    stream = [_request(request) for request in request_list(requests)]
-    left = checks.instance("history", history, History)
-    for client, sample, steps_done in stream:
-        _steps_done(history, steps_done)
-        whole = sample is None
-        left = left.without(_client_targets(client) if whole else _sample_targets(client, sample))
-    firsts = []
-    for client, sample, done in stream:
-        if sample is None:
-            history, first = forget_client(history, client, rng, steps_done=done)
-        else:
-            history, first = forget_sample(history, client, sample, rng, rule, steps_done=done)
-        firsts.append(first)
-    return Forgetting(history, tuple(firsts))
-
-
-def request_list(requests: Iterable) -> list:
-    """Return requests as a list, refused with ValueError if they cannot be gone through."""
-    if not isinstance(requests, Iterable):
-        raise ValueError(
-            f"requests={requests!r} must be a list of (client, sample) or (client, None)"
-        )
-    return list(requests)
-
-
 def by_client(targets: Iterable[Target]) -> dict[int, list]:
     """Return the samples of (client, sample) pairs in a list per client."""
     groups: dict[int, list] = {}
     for client, sample in targets:
         groups.setdefault(client, []).append(sample)
     return groups
-
-
-def _client_targets(client: int | Sequence[int]) -> list[Target]:
-    return [(k, None) for k in _numbers("client", client)]
 
 
 def _sample_targets(client: int | Sequence[int], sample: int | Sequence[int]) -> list[Target]:
@@ -381,12 +324,3 @@ def _steps_done(history: History, steps_done: int | None) -> int:
     if steps_done is None:
         return history.steps
     return checks.integer("steps_done", steps_done, 0, history.steps)
-
-
-def _request(request: Any) -> Request:
-    if not isinstance(request, (tuple, list)) or not 2 <= len(request) <= 3:
-        raise ValueError(
-            f"requests holds {request!r}; it must be (client, sample) or (client, None), "
-            "optionally with steps_done"
-        )
-    return Request(*request)

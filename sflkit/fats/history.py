@@ -450,11 +450,7 @@ def client_sizes(samples_per_client: ArrayLike, n_clients: int, low: int) -> np.
         If they are no integers >= low, or not as many as there are clients.
     """
     sizes = checks.integers("samples_per_client", samples_per_client, low=low, high=_MOST)
-    if sizes.shape not in ((), (n_clients,)):
-        raise ValueError(
-            f"samples_per_client={samples_per_client!r} must be one integer, or "
-            f"n_clients={n_clients} of them"
-        )
+    checks.shape("samples_per_client", sizes, (), (n_clients,))
     return np.full(n_clients, sizes, dtype=np.int64)
 
 

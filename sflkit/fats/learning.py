@@ -42,7 +42,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -50,6 +50,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from sflkit import checks, federated, machine
+from sflkit.config import OneOf, Positive, checked
 from sflkit.fats import forgetting
 from sflkit.fats.clients import identified, table
 from sflkit.fats.history import History, pair
@@ -61,14 +62,15 @@ from sflkit.federated.arrays import tensor_of
 MEMORY_BYTES = 2**30  # that the kept models of a run take, about, unless it says `every`
 
 
+@checked
 def learn(
     task: federated.Task,
     clients: Iterable,
     history: History,
-    rate: float,
+    rate: Positive,
     *,
     start: ArrayLike | Tensor,
-    method: str = "fats",
+    method: Annotated[str, OneOf(METHODS)] = "fats",
     every: int | None = None,
     sgd: SGD | None = None,
     fisher: Fisher | None = None,
@@ -114,9 +116,6 @@ def learn(
     FloatingPointError
         If the model stops being finite; the message names the round.
     """
-    rate = checks.real("rate", rate, above=0)
-    checks.choice("method", method, METHODS)
-    checks.instance("history", history, History)
     rounds = None if rounds is None else checks.integer("rounds", rounds, 0, history.rounds)
     least = max(1, -(-4 * task.n_params * history.rounds // MEMORY_BYTES))
     every = least if every is None else checks.integer("every", every, 1)
@@ -203,7 +202,8 @@ def request(
     checks.choice("rule", rule, forgetting.RULES)
     checks.generator(rng)
     checks.instance("state", state, State).check()
-    targets = [pair("requests", item) for item in forgetting.request_list(requests)]
+    asked = checks.instance("requests", requests, Iterable)
+    targets = [pair("requests", item) for item in asked]
     if not targets:
         return state
     old, done = state.history, state.rounds_done
@@ -338,11 +338,9 @@ def _first_model(task: federated.Task, start: Any) -> Tensor:
             f"start={checks.shown(start)} must be a tensor or an array of numbers, "
             f"({task.n_params},)"
         ) from None
-    if first.shape != (task.n_params,) or not torch.isfinite(first).all():
-        raise ValueError(
-            f"start has shape {tuple(first.shape)}; it must be ({task.n_params},) finite numbers"
-        )
-    return first
+    if not torch.isfinite(first).all():
+        raise ValueError("start must hold finite numbers; it holds NaN or infinity")
+    return checks.shape("start", first, (task.n_params,))
 
 
 def _round(

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sflkit import checks
+from sflkit.config import checked
 from sflkit.fats.history import History, draw_batches, draw_history, subsets
 from sflkit.fats.sgd import fisher_sgd, local_steps
 from sflkit.registry import Look, Registry, Rule
@@ -155,6 +155,7 @@ def draw_fedavg(*, rng: np.random.Generator, **sizes: Any) -> History:
     return _redrawn(history, repeats, rng)
 
 
+@checked
 def redraw_fedavg(history: History, rng: np.random.Generator) -> History:
     """Return a history of the same sizes with all rounds drawn afresh from what is left.
 
@@ -163,8 +164,6 @@ def redraw_fedavg(history: History, rng: np.random.Generator) -> History:
     ValueError
         If fewer clients than K are left.
     """
-    checks.generator(rng)
-    checks.instance("history", history, History)
     return _redrawn(history, np.arange(history.rounds), rng)
 
 

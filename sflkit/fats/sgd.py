@@ -205,8 +205,7 @@ def _train_each(
     from sflkit.federated.workers import for_each_client
 
     params = task.vectors("params", params)
-    if params.ndim != 1:
-        raise ValueError(f"params has shape {tuple(params.shape)}; it must be ({task.n_params},)")
+    checks.shape("params", params, (task.n_params,))
     steps = Rows(task, data, rows, None, params.device)
     n_slots = len(steps.sizes)
     models = torch.empty(n_slots, task.n_params, dtype=params.dtype, device=params.device)

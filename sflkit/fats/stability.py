@@ -172,9 +172,4 @@ def _sizes(values: ArrayLike, n_clients: int, low: int) -> np.ndarray:
     if checks.values("samples_per_client", values).dtype == bool:
         raise ValueError(f"samples_per_client={checks.shown(values)} must be numbers of samples")
     sizes = checks.array("samples_per_client", values, low=low)
-    if sizes.shape not in ((), (n_clients,)):
-        raise ValueError(
-            f"samples_per_client={values!r} must be a number, or one for each of "
-            f"n_clients={n_clients}"
-        )
-    return sizes
+    return checks.shape("samples_per_client", sizes, (), (n_clients,))

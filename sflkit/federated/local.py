@@ -166,12 +166,8 @@ def _local_steps(
 
 def _vectors(task: Task, name: str, value: Any, n_clients: int) -> Tensor:
     """Return `value` as (P,) or (C, P), checked."""
-    value = task.vectors(name, value)
-    if value.ndim == 2 and len(value) != n_clients:
-        raise ValueError(
-            f"{name} has {len(value)} rows but there are {n_clients} clients; they must agree"
-        )
-    return value
+    shape = (task.n_params,)
+    return checks.shape(name, task.vectors(name, value), shape, (n_clients, *shape))
 
 
 def _rates(rate: Any, n_clients: int, high: float) -> np.ndarray:
@@ -181,11 +177,7 @@ def _rates(rate: Any, n_clients: int, high: float) -> np.ndarray:
     rates = checks.array("rate", rate, above=0.0, high=high)
     if rates.ndim == 0:
         return np.full(n_clients, rates)
-    if rates.shape != (n_clients,):
-        raise ValueError(
-            f"rate has shape {rates.shape}; it must be one number or ({n_clients},), one per client"
-        )
-    return rates
+    return checks.shape("rate", rates, (), (n_clients,))
 
 
 def _result(task: Task, out: Tensor | None, n_clients: int, device: torch.device) -> Tensor:

@@ -20,7 +20,7 @@ rules of SFL.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -170,6 +170,37 @@ def maker(
             f"must be {allowed}"
         ) from None
     return value
+
+
+def build_each(
+    name: str,
+    value: Any,
+    given: Mapping[str, tuple[tuple, tuple]],
+    *,
+    of_class: tuple[str, ...],
+    of_function: tuple[str, ...],
+    has: tuple[str, ...],
+) -> list[Any]:
+    """Return what the class or function `value` makes for each owner, a new object each.
+
+    `given` are the arguments by owner, of a class and of a function; all else is as in `maker`.
+
+    Raises
+    ------
+    ValueError
+        As `maker`, or if what is made lacks an attribute in `has`, or serves two owners.
+    """
+    finished = not inspect.isclass(value) and hasattr(value, has[0])
+    make = maker(name, value, of_class=of_class, of_function=of_function, finished=finished)
+    built = [make(*both[not inspect.isclass(value)]) for both in given.values()]
+    for made in built:
+        if lacks := [attribute for attribute in has if not hasattr(made, attribute)]:
+            raise ValueError(
+                f"{name}={name_of(value)} made {made!r}, which lacks {', '.join(lacks)}; derive "
+                "your rule from sflkit.sfl.caches.Cache"
+            )
+    check_not_shared(name, built, list(given))
+    return built
 
 
 def check_not_shared(name: str, objects: Sequence[Any], owners: Sequence[str]) -> None:

@@ -63,11 +63,7 @@ class LocalWork:
         self.rate = checks.real("work.rate", self.rate, above=0)
         if len(set(self.clients.tolist())) < len(self.clients):
             raise ValueError(f"work.clients={self.clients.tolist()} must be distinct integers")
-        if len(self.steps) != len(self.clients):
-            raise ValueError(
-                f"work.steps has {len(self.steps)} entries and work.clients {len(self.clients)}; "
-                "they must agree"
-            )
+        checks.shape("work.steps", self.steps, self.clients.shape, like="work.clients")
 
 
 def check_work(work: LocalWork | None, n_clients: int, updates: Any = None) -> LocalWork:
@@ -155,10 +151,7 @@ def mean_update(params: Any, updates: Any, weights: Any = None) -> Any:
         raise ValueError("params is an array and updates a tensor; both must be of one kind")
     mean = weighted_average(updates, weights)
     finite_vector("params", params)
-    if params.shape != mean.shape:
-        raise ValueError(
-            f"params has shape {tuple(params.shape)}; the updates need {tuple(mean.shape)}"
-        )
+    checks.shape("params", params, tuple(mean.shape))
     return mean
 
 
@@ -311,10 +304,7 @@ class Scaffold:
         equal = np.full(self.n_clients, 1 / self.n_clients)
         shares = equal if shares is None else shares
         self.shares = checks.simplex("shares", shares, tol=1e-6).copy()
-        if len(self.shares) != self.n_clients:
-            raise ValueError(
-                f"shares has {len(self.shares)} entries; it must have n_clients={self.n_clients}"
-            )
+        checks.shape("shares", self.shares, (self.n_clients,))
         self._average = FedAvg(global_rate)
         self.controls: dict[int, Any] = {}
         self.mean: Any = None

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sflkit import checks
+from sflkit.config import OneOf, checked
 from sflkit.osafl.devices import Allocation, Devices, Link, checked_choices, costs, finish
 
 # Steps are real numbers here; one short of a whole number by this little is that whole number.
@@ -159,8 +160,7 @@ def algorithm3(
     """
     checks.choice("solver", solver, SOLVERS)
     for name, value in (("local_steps", local_steps), ("cpu_hz", cpu_hz), ("tx_watt", tx_watt)):
-        if checks.array(name, value, above=0).shape != (len(devices),):
-            raise ValueError(f"{name} has shape {np.shape(value)}; it must be ({len(devices)},)")
+        checks.shape(name, checks.array(name, value, above=0), (len(devices),))
     low = np.minimum(least_power(devices, link, local_steps, cpu_hz), devices.max_tx_watt)
     power = np.array(tx_watt, dtype=float)
     solve = _problem(len(power)) if solver == "cvxpy" else None
@@ -189,12 +189,13 @@ def algorithm3(
     return power
 
 
+@checked
 def alternate(
     devices: Devices,
     link: Link,
     *,
     start: Start | None = None,
-    solver: str = "closed",
+    solver: Annotated[str, OneOf(SOLVERS)] = "closed",
 ) -> Alternation:
     """Run Algorithm 1 (Algorithm 4 of the appendix) and return every iterate.
 
@@ -212,21 +213,14 @@ def alternate(
         For a share outside (0, 1] or of another shape, an unknown solver, or arguments of other
         types.
     """
-    checks.instance("devices", devices, Devices)
-    checks.instance("link", link, Link)
-    checks.choice("solver", solver, SOLVERS)
     start = Start() if start is None else start
     if not isinstance(start, Start):
         raise ValueError(
             f"start={start!r} must be a Start(cpu_share, tx_share), for example Start(1.0, 0.1)"
         )
     for name, share in start._asdict().items():
-        shape = checks.array(name, share, above=0, high=1).shape
-        if shape not in ((), (1,), (len(devices),)):
-            raise ValueError(
-                f"{name} has shape {shape}; it must be a number, or ({len(devices)},), one per "
-                "client"
-            )
+        share = checks.array(name, share, above=0, high=1)
+        checks.shape(name, share, (), (1,), (len(devices),))
     cpu = np.broadcast_to(start.cpu_share * devices.max_cpu_hz, len(devices)).astype(float)
     power = np.broadcast_to(start.tx_share * devices.max_tx_watt, len(devices)).astype(float)
     rows = [(np.full(len(devices), np.nan), cpu, power)]

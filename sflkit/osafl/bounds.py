@@ -208,11 +208,7 @@ class _Round:
 def _clients(name: str, value: ArrayLike, alpha: np.ndarray, low: float = 0.0) -> np.ndarray:
     """Return `value` with one entry per client, each at least `low`."""
     out = checks.array(name, value, low=low)
-    if out.ndim and out.shape != alpha.shape:
-        raise ValueError(
-            f"{name} has shape {out.shape}; it must be {alpha.shape} like alpha, or a number"
-        )
-    return np.broadcast_to(out, alpha.shape)
+    return np.broadcast_to(checks.shape(name, out, (), alpha.shape), alpha.shape)
 
 
 def _terms(r: _Round, score: np.ndarray) -> tuple[float, float]:

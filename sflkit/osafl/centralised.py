@@ -69,9 +69,6 @@ ORDERS = ("shuffled", "by_class")
 _APPENDIX_A = {"static": (512, (10, 20, 40, 60, 80, 90)), "time_varying": (256, (10, 25, 50, 75))}
 _APPENDIX_A_EPISODES = 100
 
-# How many mini-batches exist at a time: those of a whole pass over CIFAR-10 would be 600 MB.
-STEPS_PER_CALL = 16
-
 
 def appendix_a(arm: str, episodes: int = _APPENDIX_A_EPISODES) -> dict[str, Any]:
     """Return the arm's batch_size and decay_at of Appendix A, as keywords of `CentralisedConfig`.
@@ -238,14 +235,10 @@ def arrivals(sizes: ArrayLike, capacity: ArrayLike, episodes: int, most: int = 5
         For a store that holds all samples of its user or none, episodes < 1, most < 0.
     """
     sizes = checks.array("sizes", sizes, ndim=1)
-    capacity = checks.array("capacity", capacity, ndim=1, low=1)
+    capacity = checks.array("capacity", capacity, low=1)
     episodes = checks.integer("episodes", episodes, 1)
     most = checks.integer("most", most, 0)
-    if sizes.shape != capacity.shape:
-        raise ValueError(
-            f"capacity has shape {capacity.shape} and sizes {sizes.shape}; both must be one number "
-            "per user"
-        )
+    checks.shape("capacity", capacity, sizes.shape, like="sizes")
     if (capacity >= sizes).any():
         u = int(np.argmax(capacity >= sizes))
         raise ValueError(
@@ -378,17 +371,12 @@ def _pass(
     task: Task, params: Tensor, x: Tensor, y: Tensor, batches: list[np.ndarray], rate: float
 ) -> Tensor:
     """Return the parameters after one SGD step for each of the `batches`, rows of (x, y)."""
-    import torch
-
     from sflkit import federated
 
-    for start in range(0, len(batches), STEPS_PER_CALL):
-        rows = [
-            torch.from_numpy(ids).to(x.device) for ids in batches[start : start + STEPS_PER_CALL]
-        ]
-        steps = [(x[ids], y[ids]) for ids in rows]
-        params = federated.local_sgd(task, params, [steps], rate)[0]
-    return params
+    rows = np.full((1, len(batches), max(map(len, batches))), -1)
+    for mine, ids in zip(rows[0], batches):
+        mine[: len(ids)] = ids
+    return federated.local_sgd(task, params, None, rate, data=(x, y), rows=rows)[0]
 
 
 def mini_batches(

@@ -136,9 +136,7 @@ def draw_devices(
     """
     n = checks.integer("n_clients", n_clients, 0)
     bits = checks.integer("sample_bits", sample_bits, 1) * checks.integer("samples", samples, 1)
-    snr = checks.array("snr", snr, low=0)
-    if snr.shape not in ((), (1,), (n,)):
-        raise ValueError(f"snr has shape {snr.shape}; it must be ({n},), or a number")
+    snr = checks.shape("snr", checks.array("snr", snr, low=0), (), (1,), (n,))
     cycles, budget, cpu, power = checks.generator(rng).spawn(4)
     return Devices(
         np.broadcast_to(snr, (n,)),

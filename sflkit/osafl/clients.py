@@ -48,6 +48,10 @@ BYTES_PER_CALL = 2**28
 _PAST = {1: 1, 2: 10}
 _SAMPLE_BITS = {1: 101376, 2: 7}  # Table I; ERRATA 40: a label of 100 files needs 7 bits
 _N_FILES = 100
+# The fields on which requests and stores depend, and those on which the local steps do.
+_SIZES = "seed dataset n_clients rounds minibatches minibatch capacity_low capacity_high".split()
+_OF_WORLD = (*_SIZES, "top_k", "features", "test_size")
+_OF_STEPS = (*_SIZES, "allocator", "max_steps")
 
 
 class World(NamedTuple):
@@ -79,43 +83,24 @@ def world(config: OSAFLConfig) -> World:
 
     Configs that differ only in the rule, its rates or the network have one world.
     """
-    n_test = -(-config.test_size // config.n_clients) + _PAST[config.dataset]
-    return _world(
-        config.seed,
-        config.n_clients,
-        config.rounds,
-        config.top_k,
-        config.features,
-        config.capacity_low,
-        config.capacity_high,
-        _PAST[config.dataset],
-        n_test,
-    )
+    return _world(OSAFLConfig(**{name: getattr(config, name) for name in _OF_WORLD}))
 
 
 @functools.lru_cache(maxsize=4)
-def _world(
-    seed: int,
-    n_clients: int,
-    rounds: int,
-    top_k: int,
-    features: str,
-    low: int,
-    high: int,
-    past: int,
-    n_test: int,
-) -> World:
+def _world(config: OSAFLConfig) -> World:
+    seed, n_clients, top_k = config.seed, config.n_clients, config.top_k
+    past = _PAST[config.dataset]
     images = None
     source = {"name": "video", "digest": "synthetic images"}
-    if features != "synthetic":
-        images, found = _cifar100(features)
+    if config.features != "synthetic":
+        images, found = _cifar100(config.features)
         source |= {"digest": found.digest, "note": found.note}
     files = video.catalogue(images, n_files=_N_FILES, rng=generator(seed, "data"))
     users = video.draw_users(n_clients, files.n_genres, generator(seed, "data", 1))
-    sizes = {"capacity_low": low, "capacity_high": high}
+    sizes = {"capacity_low": config.capacity_low, "capacity_high": config.capacity_high}
     held = draw_stores(n_clients, generator(seed, "samples"), **sizes)
-    windows = fifo_windows(held, rounds, generator(seed, "arrivals"))
-    n_asked = int(windows[-1, :, 1].max()) + past
+    windows = fifo_windows(held, config.rounds, generator(seed, "arrivals"))
+    n_asked, n_test = int(windows[-1, :, 1].max()) + past, -(-config.test_size // n_clients) + past
     asked = video.request_files(files, users, n_asked, generator(seed, "requests"), top_k=top_k)
     test = video.request_files(files, users, n_test, generator(seed, "test_set"), top_k=top_k)
     return World(files, users, held, windows, asked, test, source)
@@ -151,41 +136,25 @@ def local_steps(config: OSAFLConfig, payload_bits: float) -> np.ndarray:
     """
     if config.allocator == "none":
         return np.full((config.rounds, config.n_clients), config.max_steps)
-    return _local_steps(
-        config.seed,
-        config.n_clients,
-        config.rounds,
-        config.allocator,
-        float(payload_bits),
-        config.max_steps,
-        _SAMPLE_BITS[config.dataset],
-        config.minibatches * config.minibatch,
-    )
+    part = OSAFLConfig(**{name: getattr(config, name) for name in _OF_STEPS})
+    return _local_steps(part, float(payload_bits))
 
 
 @functools.lru_cache(maxsize=8)
-def _local_steps(
-    seed: int,
-    n_clients: int,
-    rounds: int,
-    allocator: str,
-    payload_bits: float,
-    max_steps: int,
-    sample_bits: int,
-    samples: int,
-) -> np.ndarray:
+def _local_steps(config: OSAFLConfig, payload_bits: float) -> np.ndarray:
+    seed, n_clients = config.seed, config.n_clients
     distance = channels.draw_distances(n_clients, generator(seed, "channel"))
-    link = Link(payload_bits, max_steps=max_steps)
-    hardware = channels.draw_devices(
-        n_clients, generator(seed, "channel", 0), snr=0.0, sample_bits=sample_bits, samples=samples
-    )
-    steps = np.empty((rounds, n_clients), dtype=np.int64)
-    start = networks.START if allocator == "alternating" else None
-    for t in range(rounds):
+    link = Link(payload_bits, max_steps=config.max_steps)
+    sizes = {"sample_bits": _SAMPLE_BITS[config.dataset]}
+    sizes["samples"] = config.minibatches * config.minibatch
+    hardware = channels.draw_devices(n_clients, generator(seed, "channel", 0), snr=0.0, **sizes)
+    steps = np.empty((config.rounds, n_clients), dtype=np.int64)
+    start = networks.START if config.allocator == "alternating" else None
+    for t in range(config.rounds):
         shadowing = channels.draw_shadowing_db(n_clients, generator(seed, "channel", 1, t))
         snr = channels.snr_per_watt(distance, shadowing)
         devices = dataclasses.replace(hardware, snr_per_watt=snr)
-        steps[t] = allocation.allocate(devices, link, allocator, start=start).local_steps
+        steps[t] = allocation.allocate(devices, link, config.allocator, start=start).local_steps
     steps.flags.writeable = False
     return steps
 

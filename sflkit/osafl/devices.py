@@ -275,8 +275,7 @@ def finish(
     cpu_hz = checks.array("cpu_hz", cpu_hz, low=0)
     tx_watt = checks.array("tx_watt", tx_watt, low=0)
     for name, value in (("local_steps", local_steps), ("cpu_hz", cpu_hz), ("tx_watt", tx_watt)):
-        if value.shape != (len(devices),):
-            raise ValueError(f"{name} has shape {value.shape}; it must be ({len(devices)},)")
+        checks.shape(name, value, (len(devices),))
     feasible = local_steps > 0
     for name, value in (("cpu_hz", cpu_hz), ("tx_watt", tx_watt)):
         never = feasible & (value == 0)

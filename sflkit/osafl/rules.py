@@ -123,17 +123,10 @@ class RoundRule:
         model = finite_vector("params", params)
         rows = rows_of("updates", updates)
         work = check_work(work, self.n_clients, rows)
-        if model.shape != rows.shape[1:]:
-            raise ValueError(
-                f"params has shape {tuple(model.shape)}; the updates need ({rows.shape[1]},)"
-            )
+        checks.shape("params", model, tuple(rows.shape[1:]))
         if weights is not None:
-            weights = checks.array("weights", array_of(weights), ndim=1, low=0)
-            if len(weights) != len(rows):
-                raise ValueError(
-                    f"weights has {len(weights)} entries; it must have {len(rows)}, "
-                    "one per row of updates"
-                )
+            weights = checks.array("weights", array_of(weights), low=0)
+            checks.shape("weights", weights, (len(rows),))
         check_finite("updates", rows)
         if not work.steps.any():
             return params
@@ -193,10 +186,8 @@ class BufferedRule(RoundRule):
         """Over how many clients a mean runs: those that ever joined, or all."""
         return self.joined if self.never_joined == "exclude" else self.n_clients
 
-    def contribution(
-        self, params: Tensor, update: Tensor, steps: float, rate: float, out: Tensor
-    ) -> None:
-        """Write to `out` (n_params,) what is kept of a client that took `steps` > 0 local steps."""
+    def contribution(self, params: Tensor, update: Tensor, steps: float, rate: float) -> Tensor:
+        """Return what is kept of a client that took `steps` > 0 local steps, (n_params,)."""
         raise NotImplementedError
 
     def next_params(self, params: Tensor, rate: float) -> Tensor:
@@ -213,7 +204,7 @@ class BufferedRule(RoundRule):
         for i in np.flatnonzero(work.steps):
             row = self.order.setdefault(int(work.clients[i]), len(self.order))
             steps = float(work.steps[i])
-            self.contribution(params, updates[i], steps, work.rate, self.buffer[row])
+            self.buffer[row] = self.contribution(params, updates[i], steps, work.rate)
             self.shares[row] = 1 if weights is None else weights[i]
         return self.next_params(params, work.rate)
 
@@ -221,11 +212,9 @@ class BufferedRule(RoundRule):
 class GradientRule(BufferedRule):
     """A `BufferedRule` that keeps mean gradients d_u = -update / (eta kappa_u), (16)."""
 
-    def contribution(
-        self, params: Tensor, update: Tensor, steps: float, rate: float, out: Tensor
-    ) -> None:
-        """Write the mean gradient of the client's steps."""
-        torch.mul(update, -1 / (rate * steps), out=out)
+    def contribution(self, params: Tensor, update: Tensor, steps: float, rate: float) -> Tensor:
+        """Return the mean gradient of the client's steps."""
+        return update * (-1 / (rate * steps))
 
 
 class OSAFL(GradientRule):
@@ -313,11 +302,9 @@ class MFedAvg(BufferedRule):
         weight of those who did.
     """
 
-    def contribution(
-        self, params: Tensor, update: Tensor, steps: float, rate: float, out: Tensor
-    ) -> None:
-        """Write the client's local model."""
-        torch.add(params, update, out=out)
+    def contribution(self, params: Tensor, update: Tensor, steps: float, rate: float) -> Tensor:
+        """Return the client's local model."""
+        return params + update
 
     def next_params(self, params: Tensor, rate: float) -> Tensor:
         """Return the weighted mean of the local models and, where it counts, the present one."""
@@ -470,11 +457,9 @@ class MFedNovaLatest(BufferedRule):
         super().__init__(len(self.sizes), never_joined)
         self.slowdown = checks.real("slowdown", slowdown, above=0)
 
-    def contribution(
-        self, params: Tensor, update: Tensor, steps: float, rate: float, out: Tensor
-    ) -> None:
-        """Write the client's update, which is -eta kappa_u d_u."""
-        out.copy_(update)
+    def contribution(self, params: Tensor, update: Tensor, steps: float, rate: float) -> Tensor:
+        """Return the client's update, which is -eta kappa_u d_u."""
+        return update
 
     def next_params(self, params: Tensor, rate: float) -> Tensor:
         """Return the model moved by the latest updates, each in its client's part of the data."""

@@ -117,11 +117,8 @@ def disco_weights(
         For values out of range or lengths that disagree.
     """
     sizes = checks.array("sizes", sizes, ndim=1, above=0)
-    discrepancy = checks.array("discrepancy", discrepancy, ndim=1, low=0)
-    if len(sizes) != len(discrepancy):
-        raise ValueError(
-            f"sizes has {len(sizes)} clients and discrepancy {len(discrepancy)}; they must agree"
-        )
+    discrepancy = checks.array("discrepancy", discrepancy, low=0)
+    checks.shape("discrepancy", discrepancy, sizes.shape, like="sizes")
     a = checks.real("a", a, 0)
     b = checks.real("b", b, 0)
     return np.maximum(sizes / sizes.sum() - a * discrepancy + b, 0)

@@ -170,10 +170,7 @@ def make_rule(
         or if the row of the rule names an option that no run has; for sizes that are not > 0.
     """
     checks.instance("config", config, OSAFLConfig)
-    if checks.array("sizes", sizes, above=0).shape != (config.n_clients,):
-        raise ValueError(
-            f"sizes has shape {np.shape(sizes)}; it must be ({config.n_clients},), one per client"
-        )
+    checks.shape("sizes", checks.array("sizes", sizes, above=0), (config.n_clients,))
     if server is not None:
         return own.build_server(server, config, sizes / sizes.sum())
     row = RULES[config.rule]
@@ -290,13 +287,8 @@ class Learner:
             new = self.rule(self.params, updates, weights, work)
         except NotFinite:  # a `RoundRule` asks by itself
             return None
-        new = tensor_of(new).to(self.params)
-        if new.shape != self.params.shape:
-            raise ValueError(
-                f"the server rule returned shape {tuple(new.shape)}; it must return the next "
-                f"global parameters, {tuple(self.params.shape)}"
-            )
-        return new
+        said = "what the server rule returned, the next global parameters,"
+        return checks.shape(said, tensor_of(new).to(self.params), tuple(self.params.shape))
 
     def _updates(self, t: int, work: LocalWork) -> Tensor:
         """Return the participants' updates; only a part of the clients' inputs exists at a time."""

@@ -170,11 +170,8 @@ class Users:
 
     def __post_init__(self):
         preferences = checks.simplex("preferences", self.preferences, ndim=2)
-        stick = checks.array("stick", self.stick, ndim=1, low=0, high=1)
-        if len(preferences) != len(stick):
-            raise ValueError(
-                f"preferences has {len(preferences)} users and stick {len(stick)}; they must agree"
-            )
+        stick = checks.array("stick", self.stick, low=0, high=1)
+        checks.shape("stick", stick, (len(preferences),), like="preferences")
         self.preferences = _read_only(preferences.copy())
         self.stick = _read_only(stick.copy())
 
@@ -467,11 +464,7 @@ def _inverse(cumulative: np.ndarray, uniform: np.ndarray) -> np.ndarray:
 def _same_genres(cat: Catalogue, users: Users) -> None:
     checks.instance("cat", cat, Catalogue)
     checks.instance("users", users, Users)
-    if users.preferences.shape[1] != cat.n_genres:
-        raise ValueError(
-            f"users have {users.preferences.shape[1]} genre preferences; the catalogue has "
-            f"{cat.n_genres} genres"
-        )
+    checks.shape("preferences of the users", users.preferences, (len(users), cat.n_genres))
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

@@ -321,12 +321,8 @@ def corollary2(*, rounds: Count, local_steps: Count, n_clients: Count) -> SFLRat
 
 
 def _mean_lambda2(lambda2: ArrayLike, rounds: int) -> float:
-    lambda2 = checks.array("lambda2", lambda2, ndim=1, low=0)
-    if len(lambda2) != rounds:
-        raise ValueError(
-            f"lambda2 has {len(lambda2)} entries; it must have one for each of rounds={rounds}"
-        )
-    return float(lambda2.mean())
+    lambda2 = checks.array("lambda2", lambda2, low=0)
+    return float(checks.shape("lambda2", lambda2, (rounds,), like="rounds").mean())
 
 
 def _rounds(name: str, t: ArrayLike) -> np.ndarray:

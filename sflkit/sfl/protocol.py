@@ -27,7 +27,6 @@ by repeating it.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -98,26 +97,18 @@ def build_caches(
     """
     if cache is None:
         return None
-    from sflkit.federated.own import check_not_shared, maker, name_of  # they bring torch
+    from sflkit.federated.own import build_each, name_of  # they bring torch
 
-    make = maker(
+    sizes = config.capacity, config.batch_size
+    built = build_each(
         "cache",
         cache,
+        {f"client {k}": (sizes, (config, row)) for k, row in enumerate(long_terms)},
         of_class=("config.capacity", "config.batch_size"),
         of_function=("config", "long_term"),
-        finished=hasattr(cache, "update"),
+        has=("update", "ids", "labels"),
     )
-    if inspect.isclass(cache):
-        built = [make(config.capacity, config.batch_size) for _ in long_terms]
-    else:
-        built = [make(config, long_term) for long_term in long_terms]
     for k, made in enumerate(built):
-        lacks = [name for name in ("update", "ids", "labels") if not hasattr(made, name)]
-        if lacks:
-            raise ValueError(
-                f"cache={name_of(cache)} made {made!r}, which lacks {', '.join(lacks)}; derive "
-                "your rule from sflkit.sfl.caches.Cache"
-            )
         if unknown := set(needs(made)) - set(NEEDS):
             raise ValueError(
                 f"needs of cache rule {name_of(cache)} holds {', '.join(sorted(unknown))}; it may "
@@ -128,7 +119,6 @@ def build_caches(
                 f"cache={name_of(cache)} made a cache for client {k} that holds {len(made.ids)} "
                 "samples before round 1; it must make an empty one for each client"
             )
-    check_not_shared("cache", built, [f"client {k}" for k in range(len(built))])
     return built
 
 
@@ -227,23 +217,17 @@ class Arrivals:
         rows = np.arange(len(held)).repeat(sizes)
         # Seen as unsigned numbers, negative ids are beyond the data set as well.
         outside = ids.view(np.uint64) >= len(self.labels)
-        if outside.any() or (self._known[rows, ids] != labels).any():
-            for k, own in enumerate(held):
-                if wrong := self._wrong(k, *own):
-                    raise ValueError(f"{where(caches[k], k, t)}: {wrong}")
+        known = self._known[rows, np.where(outside, 0, ids)]
+        if (wrong := outside | (known != labels)).any():
+            at = int(wrong.argmax())
+            k, i, last = rows[at], ids[at], len(self.labels) - 1
+            said = f"gives sample {i} the label {labels[at]}; its label is {known[at]}"
+            if known[at] < 0:
+                said = f"holds id {i}, a sample that never arrived at this client"
+            if outside[at]:
+                said = f"holds id {i}; ids are rows of the training set, in [0, {last}]"
+            raise ValueError(f"{where(caches[k], k, t)}: {said}")
         return Contents(ids, labels, sizes)
-
-    def _wrong(self, k: int, ids: np.ndarray, labels: np.ndarray) -> str:
-        """Return what is wrong with the samples that client k's cache holds, if anything is."""
-        for i, label in zip(ids.tolist(), labels.tolist(), strict=True):
-            if not 0 <= i < len(self.labels):
-                last = len(self.labels) - 1
-                return f"holds id {i}; ids are rows of the training set, in [0, {last}]"
-            if self._known[k, i] < 0:
-                return f"holds id {i}, a sample that never arrived at this client"
-            if self._known[k, i] != label:
-                return f"gives sample {i} the label {label}; its label is {self._known[k, i]}"
-        return ""
 
 
 def where(cache: CacheLike, client: int, t: int) -> str:

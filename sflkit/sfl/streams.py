@@ -97,10 +97,7 @@ class LabelStream:
         self.transition = checks.simplex("transition", transition, ndim=3).copy()
         n_clients, n_states, _ = self.short_term.shape
         shape = (n_clients, n_states, n_states)
-        if self.transition.shape != shape:
-            raise ValueError(
-                f"transition has shape {self.transition.shape}; short_term asks for {shape}"
-            )
+        checks.shape("transition", self.transition, shape, like="short_term")
         self.stationary = np.stack([_stationary(p, k) for k, p in enumerate(self.transition)])
         self.long_term = np.einsum("ks,ksr->kr", self.stationary, self.short_term)
         self.is_stationary = isinstance(start, str)
@@ -418,11 +415,7 @@ def _first_rounds(name: str, given: np.ndarray, rounds: int) -> np.ndarray:
 
 def _sizes(batch_size: ArrayLike, rounds: int) -> np.ndarray:
     """Return the arrivals of each round, int array (rounds,)."""
-    if np.ndim(batch_size) and np.shape(batch_size) != (rounds,):
-        raise ValueError(
-            f"batch_size has shape {np.shape(batch_size)}; it must be one integer, or {rounds} of "
-            "them, one for each round"
-        )
+    checks.shape("batch_size", batch_size, (), (rounds,))
     sizes = [checks.integer("batch_size", n, 1) for n in np.ravel(batch_size).tolist()]
     return np.broadcast_to(np.array(sizes), (rounds,))
 
@@ -430,11 +423,7 @@ def _sizes(batch_size: ArrayLike, rounds: int) -> np.ndarray:
 def _first(start: ArrayLike, n_clients: int, n_states: int) -> np.ndarray:
     """Return the law (n_clients, n_states) of the first state that `start` names."""
     start = checks.values("start", start)
-    if start.ndim and start.shape != (n_clients,):
-        raise ValueError(
-            f"start has shape {start.shape}; it must be 'stationary', one state, or ({n_clients},) "
-            "states"
-        )
+    checks.shape("start, if not 'stationary',", start, (), (n_clients,))
     states = [checks.integer("start", s, 0, n_states - 1) for s in start.reshape(-1).tolist()]
     return np.eye(n_states)[np.broadcast_to(states, n_clients)]
 

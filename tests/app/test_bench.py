@@ -4,39 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
-import torch
 
 from tests.bench import __main__ as bench
-from tests.bench import peers, scaling
+from tests.bench import peers
 from tests.bench.workloads import WORKLOADS
 
 MACHINE = {"threads": 1, "load": 0.5, "torch": "2.13.0", "processor": "Some CPU x 2"}
-
-
-def test_fit_by_hand():
-    assert scaling.fit(
-        [1, 10, 100, 1000], 3 * np.array([1, 10, 100, 1000]) ** 0.8
-    ) == pytest.approx((0.8, 0), abs=1e-9)
-    # log sizes 0, 1, 2 and log seconds 0, 1, 5: slope (-1 (0 - 2) + 1 (5 - 2)) / 2 = 5/2, residuals
-    # 1/2, -1, 1/2, so that s^2 = 3/2 with one degree of freedom and the slope's variance is s^2 / 2
-    assert scaling.fit(np.exp([0, 1, 2]), np.exp([0, 1, 5])) == pytest.approx((2.5, np.sqrt(0.75)))
-
-
-def test_rounds_in_groups_and_by_rows_are_the_same_round(monkeypatch):
-    monkeypatch.setattr(peers.OursInGroups, "group", 4)  # ten clients: 4 + 4 + 2
-    workload = replace(WORKLOADS["W4"], clients=10, pool=20)
-    data = workload.data()
-    start = scaling.Task(workload.build()).init(0)
-    kinds = (peers.Ours, peers.OursInGroups, peers.OursRows)
-    whole, groups, rows = (make(workload, *data, start) for make in kinds)
-    for r in range(3):
-        for peer in (whole, groups, rows):
-            peer.round(workload.participants(r))
-    torch.testing.assert_close(groups.params(), whole.params(), rtol=0, atol=1e-6)
-    assert not torch.equal(whole.params(), start) and groups.out.shape == (4, len(start))
-    assert torch.equal(rows.params(), whole.params())  # the same bits in either form
 
 
 # 2 clients x 5 steps x 20 samples, 2 multiply-adds of 250 weights twice: 200,000 operations

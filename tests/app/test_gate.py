@@ -44,52 +44,22 @@ def test_reads_names_types_ranges_and_meanings():
     ("line", "complaint"),
     [
         ("rounds = 3  # rounds", "each line must read"),
-        ("rounds: int  # rounds", "each line must read"),
-        ("print(3)", "each line must read"),
-        ("rounds: int = (\n    3)  # rounds", "each line must read"),
         ("rounds: int = 3", "each line must read"),
         ("rounds: int = 3  # in [1, 5]", "`; meaning` follows it"),
         ("rounds: int = 3  # in [1, five]; rounds", "cannot read the range"),
         ("rounds: int = 3  # in [5, 1]; rounds", "cannot lie in"),
         ("rounds: int = 30  # in [1, 5]; rounds", "rounds=30 is not allowed"),
-        ("rounds: int = 3.0  # rounds", "rounds=3.0 is not allowed"),
         ("rounds: int = True  # rounds", "rounds=True is not allowed"),
         ("rounds: int = 2 * 3  # rounds", "must be a literal"),
         ("rounds: int = 3  # rounds\nrounds: int = 4  # rounds", "is there twice"),
         ("rounds: dict = {}  # rounds", "allowed are int, float"),
         ("rule: str = 'a'  # in [1, 5]; rule", "cannot lie in"),
         ("rule: str = 'a'  # in {'b', 'c'}; rule", "rule='a' is not allowed"),
-        ("rule: str = 'a'  # in {b}; rule", "must be a literal"),
-        ("rounds: int = ", "each line must read"),
-        ("rounds: int = 3 +  # rounds", "must be a literal"),
     ],
 )
 def test_refuses_cells_outside_the_grammar(line, complaint):
     with pytest.raises(gate.GateError, match=complaint):
         gate.read_parameters(line)
-
-
-@pytest.mark.parametrize(
-    ("kind", "good", "bad"),
-    [
-        ("int", [0, -3, 10**12], [1.0, True, "1", None, [1]]),
-        ("float", [0, 1, 0.5, -1e-9], [True, "1", float("nan"), float("inf"), 1j, [0.5]]),
-        ("bool", [True, False], [0, 1, "True", None]),
-        ("str", ["", "a"], [1, None, b"a"]),
-        ("list[int]", [[1], [1, 2], (3,)], [[], 1, [1.0], [True], ["1"], "12"]),
-        ("list[float]", [[1], [0.5, 2]], [[], 0.5, [True], ["1"], [float("nan")]]),
-        ("list[str]", [["a"], ["a", "b"]], [[], "a", [1]]),
-    ],
-)
-def test_types(kind, good, bad):
-    parameter = gate.Parameter("p", kind, None, "a parameter")
-    for value in good:
-        checked = parameter.check(value)
-        assert checked == (list(value) if isinstance(value, tuple) else value)
-        assert kind != "float" or type(checked) is float
-    for value in bad:
-        with pytest.raises(gate.GateError, match=r"p=.* is not allowed"):
-            parameter.check(value)
 
 
 @given(
@@ -167,16 +137,10 @@ def test_numbers_of_numpy_are_taken_as_pythons(clone):
             r"^seeds='\[0, 1\]' is text; it must be list\[int\], each in \[0, 1000\] \(one run "
             r'each\), with papermill -y "seeds: \[0, 1\]"$',
         ),
-        ({"seeds": "[3]"}, r'^seeds=.\[3\]. is text; .* -y "seeds: \[3\]"$'),
         ({"seeds": 0}, r'^seeds=0 is no list; .* -y "seeds: \[0, 1\]"$'),
-        ({"seeds": "0,1"}, r'^seeds=.0,1. is text; .* -y "seeds: \[0, 1\]"$'),
-        ({"seeds": None}, r'^seeds=None is no list; .* -y "seeds: \[0, 1\]"$'),
-        ({"seeds": ["a"]}, r"^seeds=\['a'\] is not allowed"),
         ({"seeds": [0, 5000]}, r"^seeds=\[0, 5000\] is not allowed: .* each in \[0, 1000\]"),
         ({"rate": None}, r"^rate=None is not allowed: float, in \(0, 1\]"),
-        ({"rate": "fast"}, r"^rate='fast' is not allowed"),
         ({"rate": 2.0}, r"^rate=2.0 is not allowed"),
-        ({"rounds": "2019-01-01"}, r"^rounds='2019-01-01' is not allowed"),
         ({"rounds": True}, r"^rounds=True is not allowed"),
         ({"flag": "yes"}, r"^flag='yes' is not allowed: bool"),
         ({"rule": "fiffo"}, r"^rule='fiffo' is not allowed: str, in"),
@@ -204,9 +168,7 @@ def test_profile_then_settings(clone):
         (b"paper:\n  '10': 3\n", ", paper, 10: Input should be a valid dict"),
         (b"paper:\n  '10': {rounds: 4\n", " cannot be read: while parsing a flow mapping"),
         (b"paper:\n  '10':\n    rounds: \xff\n", " cannot be read: 'utf-8' codec"),
-        (b"paper: all\n", ", paper: Input should be a valid dict"),
         (b"'../x': {}\n", ", ../x, [key]: String should match pattern"),
-        (b"paper:\n  '10': {label: 2026-99-99}\n", " cannot be read: month must be in 1..12"),
         (b"paper:\n  '10': {label: !!python/object:os.system x}\n", " cannot be read: could not"),
     ],
 )

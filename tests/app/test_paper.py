@@ -142,51 +142,22 @@ def test_every_notebook_that_reads_published_runs_has_a_plan(monkeypatch):
     assert reading and not [book.name for book in reading if not book.plan]
 
 
-# --- prices and order
+# --- order
 
 
-def head(seed=0, experiment="probe", **config):
-    return {"experiment": experiment, "config": {"seed": seed, **config}}
-
-
-PRICES = paper.Prices(
-    head(seed, rule=rule, rounds=rounds) | {"seconds": seconds}
-    for rule, rounds, seed, seconds in [
-        ("fifo", 10, 0, 1.0),
-        ("fifo", 10, 1, 3.0),
-        ("fifo", 10, 2, 8.0),
-        ("drsr", 10, 0, 10.0),
-        ("drsr", 20, 0, 26.0),
-        ("srsr", 40, 0, 40.0),
-    ]
-)
-
-
-def test_prices():
-    # The same config but for the seed: the median of 1, 3 and 8.
-    assert PRICES.of(head(9, rule="fifo", rounds=10)) == 3.0
-    # Nearest to (drsr, 40) are those that share one field: drsr at 10 rounds (10 s, times 4), drsr
-    # at 20 (26 s, times 2), srsr at 40 (40 s): the median of 40, 52 and 40.
-    assert PRICES.of(head(rule="drsr", rounds=40)) == 40.0
-    # Nearest to (lazy, 20) is drsr at 20 alone.
-    assert PRICES.of(head(rule="lazy", rounds=20)) == 26.0
-    # No field in common: the median of 1, 3, 8, 10, 26 and 40, each times 5 over its rounds:
-    # 0.5, 1.5, 4, 5, 6.5, 5.
-    assert PRICES.of(head(rule="lazy", rounds=5)) == 4.5
-    assert PRICES.of(head(experiment="another", rule="fifo", rounds=10)) is None
-
-
-def test_the_cheapest_stage_and_in_it_the_cheapest_run_come_first(planned, log, monkeypatch):
+def test_the_cheapest_stage_comes_first_by_the_median_of_its_experiment(planned, log, monkeypatch):
     planned(
         {"10": ("rules", {"seeds": [0, 1, 2]}), "12": ("rules", {"seeds": [7], "rule": "fifo"})}
     )
-    seconds = {0: 9.0, 1: 3.0, 2: None, 7: 8.0}
-    monkeypatch.setattr(paper.Prices, "of", lambda _, head: seconds[head["config"]["seed"]])
+    seconds = {str(n): {"experiment": "probe", "seconds": s} for n, s in enumerate((9, 300, 120))}
+    assert paper.prices_of(seconds) == {"probe": 120}
+    monkeypatch.setattr(paper, "prices_of", lambda _: {"probe": 120.0})
     _, said = compute()
-    # A stage with a run of unknown price comes last, and such a run the last of its stage.
-    assert log() == [("fifo", 7), ("drsr", 1), ("drsr", 0), ("drsr", 2)]
-    assert said.splitlines()[1] == "12_probe (fifo): 1 runs, about 8.0 s"
-    assert said.splitlines()[2] == "10_probe (drsr): 3 runs, about 12 s + 1 unknown"
+    assert log() == [("fifo", 7), ("drsr", 0), ("drsr", 1), ("drsr", 2)]
+    assert said.splitlines()[1:3] == [
+        "12_probe (fifo): 1 runs, about 2 minutes",
+        "10_probe (drsr): 3 runs, about 6 minutes",
+    ]
 
 
 def test_on_a_gpu_the_stages_marked_for_it_come_first(planned, monkeypatch):
@@ -204,7 +175,7 @@ def test_all_stages_are_computed_and_nothing_twice(planned, log):
     planned({"10": ("study", {"seeds": [1, 4], "rounds": 40}), "12": ("lengths", {"seeds": [7]})})
     done = command("--jobs", "1")
     assert done.returncode == 0, done.stderr
-    assert "0 results in" in done.stdout and "5 are missing, 5 unknown" in done.stdout
+    assert "missing are 5 runs, 5 of unknown length" in done.stdout
     assert "7 runs came; none is missing" in done.stdout
     assert 'redraw: make figures ONLY="10 12"' in done.stdout
     # 104 follows from the largest loss of the search, 4
@@ -238,7 +209,7 @@ def test_failed_runs_and_plans_are_named_and_the_others_finish(planned, monkeypa
     monkeypatch.setenv("PROBE_FAILS", "drsr")
     done = command("--jobs", "1")
     assert done.returncode == 1
-    assert "1 runs came; 2 are missing" in done.stdout
+    assert "1 runs came; missing are 2 runs" in done.stdout
     assert "failed: 10_probe (drsr), paper_probe:rules: 2 of the runs failed" in done.stdout
     assert "ArithmeticError: seed 1 diverged" in done.stdout
     assert "failed: 12_probe (first), paper_probe:upset: Traceback" in done.stdout
@@ -290,32 +261,11 @@ def test_no_worker_outlives_the_call(planned, log, end):
 # --- status
 
 
-def test_done_missing_and_seconds(planned, monkeypatch):
-    planned({"10": ("rules", {"seeds": [0, 1]}), "12": ("rules", {"seeds": [1, 2]})})
+def test_done_and_missing(planned):
+    planned({"10": ("rules", {"seeds": [0, 1]}), "12": ("rules", {"seeds": [1, 2, 3]})})
     compute("10")
-    survey = shelf.survey
-
-    def two_seconds(folder):
-        records, damaged = survey(folder)
-        return shelf.Shelf({k: r | {"seconds": 2.0} for k, r in records.items()}, damaged)
-
-    monkeypatch.setattr(shelf, "survey", two_seconds)
-    assert [line.split(maxsplit=5) for line in status().splitlines()[1:-1]] == [
-        ["10_probe", "2", "0", "4.0", "s", "-"],
-        ["12_probe", "1", "1", "2.0", "s", "about 2.0 s, then later stages"],
-        ["total", "2", "1", "4.0", "s", "about 2.0 s"],  # what both share counts once
+    assert status().splitlines()[:-1] == [
+        "10_probe: 2 done, none is missing",
+        "12_probe: 1 done, missing are 2 runs, about 0 minutes; then more stages",
+        "total: missing are 2 runs, about 0 minutes",  # what both share counts once
     ]
-    assert status("--only", "12").splitlines()[-2].split()[:3] == ["total", "1", "1"]
-
-
-def test_results_that_no_plan_wants_are_listed(planned):
-    planned({"10": ("rules", {"seeds": [0, 1, 2, 3, 4, 5, 6]})})
-    compute()
-    names = [key.partition("/")[2] for key in sorted(there())]
-    listed = f"7 results of probe: {', '.join(names[:5])} and 2 more"
-    planned({"10": ("rules", {"seeds": [100]}), "12": ("study", {"seeds": [200]})})
-    message = "wanted by no plan (stages of 10, 12 are to come and may ask for them): "
-    assert message + listed in status()
-    compute()
-    assert f"wanted by no plan: {listed}" in status()
-    assert "wanted by no plan" not in status("--only", "10")  # nor can it be said there

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import platform
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
-from companion.app import check, cli, gate, kernels, links, refresh, runner
+from companion.app import check, cli, gate, kernels, links, refresh
 from sflkit import paths
 from tests.helpers import DRAW, write_notebook
 
@@ -324,29 +323,9 @@ def test_a_message_that_nobody_announced_is_found():
     assert 1.2 <= time.monotonic() - began < 5
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("host", ["", f"{platform.node()}:"])  # the Makefile gives a pid alone
-def test_die_with_ends_a_process_whose_starter_is_gone(host):
-    starter = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    code = (
-        "import sys, time; from companion.app import runner\n"
-        "runner.die_with(sys.argv[1]); print('watching', flush=True); time.sleep(60)"
-    )
-    child = subprocess.Popen(
-        [sys.executable, "-c", code, f"{host}{starter.pid}"], stdout=subprocess.PIPE
-    )
-    assert child.stdout.readline() == b"watching\n"
-    starter.kill()  # not waited for: a zombie counts as gone
-    assert child.wait(timeout=10) == 1
-    starter.wait()
-    child.stdout.close()
-    runner.die_with(None)
-    runner.die_with("")
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("SFLKIT_CELL_SECONDS", "1.5"), (runner.WATCH, "host:"), ("SFLKIT_THREADS", "0")],
+    [("SFLKIT_CELL_SECONDS", "1.5"), ("SFLKIT_THREADS", "0")],
 )
 def test_a_malformed_variable_of_the_environment_is_refused(clone, monkeypatch, name, value):
     monkeypatch.setenv(name, value)

@@ -19,10 +19,11 @@ import torch
 
 from sflkit.federated import Task
 from sflkit.machine import thread_count
-from tests.bench import draw, flower, scaling
+from tests.bench import flower, scaling
 from tests.bench.peers import PEERS
 from tests.bench.workloads import WORKLOADS, Workload
 
+RESULTS = scaling.ROOT / "data" / "results" / "bench"
 SHOWN = ["workload", "peer", "seconds", "seconds_min", "seconds_max"]
 SHOWN += ["speedup", "speedup_min", "speedup_max", "peak_share", "difference"]
 
@@ -32,17 +33,11 @@ def main() -> None:
     parser.add_argument("--workloads", nargs="+", choices=list(WORKLOADS), default=list(WORKLOADS))
     parser.add_argument("--repeats", type=int, default=7, help="measurements of each, at least 5")
     parser.add_argument("--scaling", action="store_true", help="growth and peak memory instead")
-    parser.add_argument("--draw", action="store_true", help="only draw figures/bench.png anew")
     parser.add_argument("--force", action="store_true", help="keep a busy machine's results, too")
     args = parser.parse_args()
     if args.repeats < 5:
         parser.error(f"--repeats {args.repeats} must be at least 5")
-    if not args.draw:
-        _measure_all(args)
-    try:
-        print(f"drawn: {draw.draw()}")
-    except ValueError as error:
-        raise SystemExit(str(error)) from None
+    _measure_all(args)
 
 
 def _measure_all(args: argparse.Namespace) -> None:
@@ -50,14 +45,14 @@ def _measure_all(args: argparse.Namespace) -> None:
     machine = {"threads": thread_count(), "load": load, "torch": torch.__version__}
     machine["processor"] = _processor()
     print(", ".join(f"{name} {value}" for name, value in machine.items()))
-    folder = draw.RESULTS
+    folder = RESULTS
     if load > 0.5:
         print(
             "The machine is busy. Peers whose threads wait for one another, the plain loop first, "
             "then look many times slower than they are; take no ratio from this run. "
             f"It is {'' if args.force else 'not '}kept."
         )
-        folder = draw.RESULTS if args.force else None
+        folder = RESULTS if args.force else None
     if args.scaling:
         scaling.run(folder, args.repeats, machine)
         return

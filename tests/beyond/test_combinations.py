@@ -93,17 +93,14 @@ def test_memories_hold_five_rounds():
         assert isinstance(cache, rule) and (cache.capacity, cache.batch_size) == (20, 4)
 
 
-def test_the_ratio_with_caches():
-    """c1 / sqrt(5) in place of c1: c2 / c1 = 0.2 becomes 0.2 sqrt(5). One round changes nothing."""
-    assert n92.c_ratio_with_caches(0.2) == pytest.approx(0.2 * 5**0.5)
-    assert n92.c_ratio_with_caches(0.2, 1) == 0.2
-
-
 def test_the_weights_are_the_minimisers_of_psi():
-    """Ten fresh clients of equal size with 90 % of the samples, against the general minimiser."""
+    """Ten fresh clients of equal size with 90 % of the samples, against the general minimiser.
+
+    Caches of five rounds make c1 / sqrt(5) of c1, and the ratio sqrt(5) times as large.
+    """
     arms = n92.weights(0.1, 10)
     n, historical = np.array([0.1, *[0.09] * 10]), np.arange(11) < 1
-    for arm, ratio in ((arms.psi, 0.15), (arms.cached, n92.c_ratio_with_caches(0.15))):
+    for arm, ratio in ((arms.psi, 0.15), (arms.cached, 0.15 * 5**0.5)):
         least = minimize_psi(n, historical, 1.0, ratio).p_hist
         assert float(arm.partition("=")[2]) == pytest.approx(least, abs=5e-4)
     assert arms.cached != arms.psi and set(arms.arms) >= {"fresh", "historical", arms.psi}
@@ -190,9 +187,3 @@ def test_fractions_are_read():
     assert found["unaware"] == dict.fromkeys(PROVED, True)
     np.testing.assert_allclose(found["cheaper"], ([0.3, 1.3], [0.2, 1.2]))
     assert not found["withheld"][0].any()
-
-
-def test_the_trained_example_forgets():
-    found = n92.trained_example(seed=1)
-    assert found.state.status == "clean" and found.forgotten.first <= 10
-    assert found.forgotten.history.forgotten == found.forgotten.caches.missing

@@ -175,7 +175,7 @@ def test_a_server_must_return_parameters():
         def __call__(self, params, updates, weights=None, work=None):
             return super().__call__(params, updates, weights, work).mean()
 
-    with pytest.raises(ValueError, match=r"server returns have shape \(\); it must be \(12,\)"):
+    with pytest.raises(ValueError, match=r"next parameters, has shape \(\); it must be \(12,\)"):
         run(CONFIG, data=random_federation([5, 3, 7, 11], 2), server=Mean)
 
 
@@ -184,6 +184,6 @@ def test_a_server_must_correct_every_client():
         def local_options(self, work):
             return {"corrections": torch.zeros(1, 12)}
 
-    message = r"the server's corrections have shape \(1, 12\); it must be \(4, 12\)"
+    message = r"what the server corrects has shape \(1, 12\); it must be \(4, 12\)"
     with pytest.raises(ValueError, match=message):
         run(CONFIG, data=random_federation([5, 3, 7, 11], 2), server=First)

@@ -160,10 +160,10 @@ SHARED = Kept(np.array)
 @pytest.mark.parametrize(
     ("memory", "message"),
     [
-        (FIFO(4, 2), r"cache=.* must be the class of a memory or a function \(client, most\)"),
-        (3, "cache=3 must be the class of a memory"),
-        (lambda m, most: None, "cache made None for client 2; it must have `ids` and update"),
-        (lambda m, most: SHARED, "the same object for client 3 and another one"),
+        (FIFO(4, 2), r"finished object.*def make\(client, most\): return FIFO"),
+        (3, r"cache=3 must be a class, .* or a function \(client, most\)"),
+        (lambda m, most: None, "made None, which lacks ids, update"),
+        (lambda m, most: SHARED, "one Kept object for client 2 and client 3"),
         (lambda m, most: Kept(lambda seen: [0]), r"client 2 holds rows \[0\] more often than"),
         (lambda m, most: Kept(lambda seen: seen[:1] * 2), "more often than they arrived there"),
         (lambda m, most: Kept(np.array, 1), r"memory of client 2 holds 3 rows; .* capacity=1"),

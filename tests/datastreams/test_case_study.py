@@ -9,12 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from companion.notebooks import case_study
-from companion.notebooks.case_study import (
-    corollary51,
-    corollary51_general,
-    lower_bound_example,
-    sigma_bar2_case_study,
-)
+from companion.notebooks.case_study import lower_bound_example, sigma_bar2_case_study
 from sflkit.datastreams.bounds import (
     drift_constants,
     gradient_bound,
@@ -26,7 +21,7 @@ from sflkit.datastreams.psi import minimize_psi, psi
 HISTORICAL = np.array([True, True, False])
 
 
-PROBLEM = dict(
+PROBLEM = case_study.CaseStudy(
     loss_bound=2.0,
     pseudo_dim=4.0,
     max_disc=0.3,
@@ -60,15 +55,15 @@ def test_case_study_sums_over_fresh_clients_only():
 def test_corollary_by_hand():
     # c0 = (C1 + D^2/2)/sqrt(T) + C2/T^1.5 = (3 + 2)/4 + (1/16)/64; c1 = 1.5 * sqrt(9) * (2 + 2/4) =
     # 11.25
-    c = corollary51(**PROBLEM, n_samples=400, n_fresh=9)
+    c = PROBLEM.corollary51(n_samples=400, n_fresh=9)
     assert c.c0 == pytest.approx(1.25 + 1 / 1024) and c.c1 == pytest.approx(11.25)
     assert c.c2 == pytest.approx(20 * math.sqrt(1 + math.log(100)) / 10 + 0.6)
     # n = alpha = p: no discrepancy, N_eff = N
     counts = [100, 100, 200]
-    bound = corollary51_general([0.25, 0.25, 0.5], counts, HISTORICAL, **PROBLEM)
+    bound = PROBLEM.corollary51_general([0.25, 0.25, 0.5], counts, HISTORICAL)
     assert bound[:4] == pytest.approx((c.c0, 1.5 * 2.5 * 0.5, 0, 2 * math.sqrt(1 + math.log(100))))
     # p = (1, 0, 0): ||n - p||_1 = 1.5
-    other = corollary51_general([1, 0, 0], counts, HISTORICAL, **PROBLEM)
+    other = PROBLEM.corollary51_general([1, 0, 0], counts, HISTORICAL)
     assert other.discrepancy == pytest.approx(2 * 0.3 * 1.5)
 
 
@@ -77,13 +72,11 @@ def test_corollary_by_hand():
 def test_psi_is_never_below_the_general_corollary(seed):
     rng = np.random.default_rng(seed)
     counts, p = rng.integers(10, 200, 3), rng.dirichlet(np.ones(3))
-    c = corollary51(**PROBLEM, n_samples=counts.sum(), n_fresh=1)
-    general = corollary51_general(p, counts, HISTORICAL, **PROBLEM)
+    c = PROBLEM.corollary51(n_samples=counts.sum(), n_fresh=1)
+    general = PROBLEM.corollary51_general(p, counts, HISTORICAL)
     assert general.total <= psi(p, counts, HISTORICAL, c.c1, c.c2, c.c0) * (1 + 1e-12)
     best = minimize_psi(counts, HISTORICAL, c.c1, c.c2)
-    assert (
-        corollary51_general(best.p, counts, HISTORICAL, **PROBLEM).total <= best.value + c.c0 + 1e-9
-    )
+    assert PROBLEM.corollary51_general(best.p, counts, HISTORICAL).total <= best.value + c.c0 + 1e-9
 
 
 def test_constant_of_the_main_text_fails():
@@ -189,10 +182,10 @@ def test_the_path_is_the_simulation_above():
 def test_the_mended_lower_bound_holds_for_every_admissible_weight(largest):
     """At q = 1/2 the expected error is 1/24 and sigma-bar sqrt(5): C = 1 allows nothing else."""
     found = case_study.repaired_lower_bound(largest)
-    assert found.held == 1 / (2 * largest) and found.q_high == 0.5
+    assert found.held == 1 / (2 * largest) and found.constant > 0
     if largest == 1:
         assert found.constant == pytest.approx(1 / 24 / math.sqrt(5))
-    for q in np.linspace(found.q_low, found.q_high, 101):
+    for q in np.linspace(found.held, 0.5, 101):
         at = lower_bound_example(q)
         ratio = (q * (1 - q)) ** 1.5 / math.sqrt(20) / (1 + q)
         assert at.limit_gap / 2 / math.sqrt(at.sigma_bar2) == pytest.approx(ratio)

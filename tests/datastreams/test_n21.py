@@ -1,15 +1,21 @@
-"""From runs to evidence: Optimal without self-judging, lines that were not run, printed numbers."""
+"""From runs to evidence: Optimal without self-judging, both readings, printed numbers."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from companion.claims import DATASTREAMS as CLAIMS
-from companion.judging.claims import NotRun, Setting
+from companion.judging.claims import Setting
 from companion.judging.rules import EveryReading
 from companion.judging.tables import paper_value
 from companion.notebooks import n21, n22
-from companion.notebooks.datastreams_shared import BASELINES, ROWS, TABLES, printed_cells
+from companion.notebooks.datastreams_shared import (
+    BASELINES,
+    ROWS,
+    TABLES,
+    both_readings,
+    printed_cells,
+)
 from companion.notebooks.n21 import (
     FIGURES,
     artefact_of,
@@ -26,18 +32,18 @@ SETTING = Setting("stand-in", "invented scores")
 def answers(claim, evidence):
     """Part -> answer where both readings have the same evidence."""
     if all(isinstance(part.rule, EveryReading) for part in claim.parts):
-        evidence = n21.both_readings(evidence, evidence)
+        evidence = both_readings(evidence, evidence)
     return invented.answers(claim, evidence)
 
 
 def test_readings_that_disagree_leave_a_line_open():
     up, down = line(), line().assign(Ours=line()["Ours"] - 0.03)
     key = ("CIFAR-10", 0.05)
-    one, other = (n21.table_evidence(*key, {key: score}) for score in (up, down))
+    one, other = (n21.table_evidence(*key, score) for score in (up, down))
     claim = CLAIMS[artefact_of(*key)]
-    verdict = claim.judge(n21.both_readings(one, other), setting=SETTING)
+    verdict = claim.judge(both_readings(one, other), setting=SETTING)
     assert verdict.in_full == "open, the readings disagree"
-    agreed = claim.judge(n21.both_readings(other, other), setting=SETTING)
+    agreed = claim.judge(both_readings(other, other), setting=SETTING)
     assert agreed.verdict == "partly"
 
 
@@ -87,12 +93,9 @@ def line(offset=0.0, n=6):
 
 @pytest.mark.parametrize("row", ROWS)
 @pytest.mark.parametrize("fraction", TABLES)
-def test_each_line_is_judged_or_said_not_to_be_run(row, fraction):
+def test_each_line_is_judged(row, fraction):
     claim = CLAIMS[artefact_of(row, fraction)]
-    absent = n21.table_evidence(row, fraction, {})
-    assert all(isinstance(given, NotRun) for given in absent.values())
-    assert claim.judge(absent, setting=SETTING).in_full == "open, not run"
-    judged = answers(claim, n21.table_evidence(row, fraction, {(row, fraction): line()}))
+    judged = answers(claim, n21.table_evidence(row, fraction, line()))
     assert judged["only new data"] == "yes"  # by 0.4 points at every seed: the sign decides
     assert all(judged[key] == "yes" for key in judged if key.startswith("ours, "))
 
@@ -108,43 +111,35 @@ def test_figures_and_gaps():
     judged = answers(CLAIMS["ds-fig3"], n21.fig3_evidence(found))
     assert judged.pop("ranking at 5 %") == "no" and judged.pop("ranking at 50 %") == "yes"
     assert set(judged.values()) == {"too small to see"}
-    some = {("CIFAR-10", 0.2): line()}
-    assert all(isinstance(e, NotRun) for e in n21.fig3_evidence(some).values())
     for artefact, row in FIGURES.items():
-        given = n21.figure_evidence(artefact, {(row, 0.05): line()})
-        answers(CLAIMS[artefact], given)
-        assert not isinstance(given["share at 5 %"], NotRun)
-        assert isinstance(given["share at 50 %"], NotRun)
+        judged = n21.figure_evidence(artefact, {(row, f): line() for f in TABLES})
+        answers(CLAIMS[artefact], judged)
+
+
+ALL = {(row, f): line(n=8) for row in ROWS for f in TABLES}
 
 
 def test_similar_to_optimal_line_by_line_and_reuse_takes_5_percent():
-    found = {
-        ("synthetic", 0.05): line(n=8),
-        ("CIFAR-10", 0.05): line(0.1),
-        ("FEMNIST", 0.2): line(),
-    }
-    known = n21.optimal_evidence(found)
-    ours, best = known["consistently"]["synthetic, 5 %"]
+    known = n21.several_evidence(ALL)
+    ours, best = known["ds-optimal"]["consistently"]["synthetic, 5 %"]
     assert len(ours) == len(best) == 8
     np.testing.assert_allclose(best - ours, 0.003, atol=2e-4)
-    assert answers(CLAIMS["ds-optimal"], known) == {"consistently": "yes"}
-    found["FEMNIST", 0.2] = found["FEMNIST", 0.2].assign(Ours=found["FEMNIST", 0.2]["Ours"] - 0.02)
-    judged = answers(CLAIMS["ds-optimal"], n21.optimal_evidence(found))
-    assert judged == {"consistently": "partly"}
-    reuse = n21.reuse_evidence(found)
-    assert [key for key in reuse if not isinstance(reuse[key], NotRun)] == ["synthetic", "CIFAR-10"]
-    judged = answers(CLAIMS["ds-reuse"], reuse)
-    assert judged["synthetic"] == judged["CIFAR-10"] == "yes"
+    assert answers(CLAIMS["ds-optimal"], known["ds-optimal"]) == {"consistently": "yes"}
+    worse = ALL["FEMNIST", 0.2].assign(Ours=ALL["FEMNIST", 0.2]["Ours"] - 0.02)
+    judged = n21.several_evidence(ALL | {("FEMNIST", 0.2): worse})["ds-optimal"]
+    assert answers(CLAIMS["ds-optimal"], judged) == {"consistently": "partly"}
+    judged = answers(CLAIMS["ds-reuse"], known["ds-reuse"])
+    assert judged == dict.fromkeys(ROWS, "yes")
 
 
 def test_natural_clients_are_judged_line_by_line_and_at_both_ends():
-    found = {("FEMNIST", f): line(f / 10) for f in TABLES}
-    known = n21.natural_evidence(found)
+    known = n21.several_evidence(ALL | {("FEMNIST", f): line(f / 10) for f in TABLES})
     assert len(known["ds-departures"]["FEMNIST"]) == 6  # Fresh and Uniform at three shares
-    assert isinstance(known["ds-departures"]["Shakespeare"], NotRun)
-    small, large = known["ds-subset"]["FEMNIST"]
-    np.testing.assert_allclose(large - small, 0.045)
-    assert answers(CLAIMS["ds-subset"], known["ds-subset"])["FEMNIST"] == "no"
+    few = known["ds-subset"]["FEMNIST"]  # 4.5 points lost by too few clients refute nothing
+    assert few.found.startswith("-4.50 points") and "15 writers" in few.found
+    assert answers(CLAIMS["ds-subset"], known["ds-subset"])["FEMNIST"] == "open"
+    known = n21.several_evidence(ALL | {("FEMNIST", f): line(0.5 + f / 100) for f in TABLES})
+    assert answers(CLAIMS["ds-subset"], known["ds-subset"])["FEMNIST"] == "yes"
 
 
 def test_table_3_is_judged_as_a_ratio():
@@ -153,8 +148,6 @@ def test_table_3_is_judged_as_a_ratio():
     ours["synthetic"] = ours["synthetic"] | {"G": 0.4 * 1.9, "D": 1.9 * 2.1}
     judged = invented.answers(CLAIMS["ds-tab3"], n21.table3_evidence(ours))
     assert judged.pop("synthetic D") == "no" and set(judged.values()) == {"yes"}
-    del ours["FEMNIST"]
-    assert isinstance(n21.table3_evidence(ours)["FEMNIST B"], NotRun)
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -166,13 +159,11 @@ def test_ours_outperforms_or_is_overtaken(row):
         others = rivals(row, fraction)
         ours = score["Ours"] + 0.13 if len(others) == 3 else score[BASELINES[-1]] * 0 + 0.73
         lines[row, fraction] = score.assign(Ours=ours)
-    found = answers(CLAIMS["ds-outperforms"], n21.outperforms_evidence(lines))
-    assert found == dict.fromkeys(ROWS, "not run") | {row: "yes"}
-    some = {key: score for key, score in lines.items() if key[1] != 0.5}
-    assert n21.outperforms_evidence(some)[row].reason.startswith(f"{row} was not run at all")
+    found = n21.several_evidence(ALL | lines)["ds-outperforms"]
+    assert answers(CLAIMS["ds-outperforms"], found)[row] == "yes"
     turned = {key: score.assign(Ours=score["Ours"] - 0.3) for key, score in lines.items()}
-    judged = answers(CLAIMS["ds-outperforms"], n21.outperforms_evidence(turned))
-    assert judged[row] == "no"
+    found = n21.several_evidence(ALL | turned)["ds-outperforms"]
+    assert answers(CLAIMS["ds-outperforms"], found)[row] == "no"
 
 
 def test_appendix_e_by_hand():

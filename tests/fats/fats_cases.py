@@ -77,6 +77,15 @@ def serve(history, request, rng, rule="exact"):
     return forget_sample(history, client, sample, rng, rule, steps_done=done)
 
 
+def serve_all(history, requests, rng, rule="exact"):
+    """Return the history after requests served one after another, and each one's `first`."""
+    firsts = []
+    for request in requests:
+        history, first = serve(history, request, rng, rule)
+        firsts.append(first)
+    return history, tuple(firsts)
+
+
 def small():
     """Two rounds of three slots, two steps, b = 2; sample 1 of client 0 is first used in round 0,
     step 1, by slot 1.

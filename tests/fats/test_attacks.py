@@ -264,7 +264,7 @@ def answering(*row):
     ("change", "message"),
     [
         ({"n_train": 30}, "n_train=30"),
-        ({"pool_y": np.zeros(29, int)}, r"y \(29,\)"),
+        ({"pool_y": np.zeros(29, int)}, r"y has shape \(29,\)"),
         ({"pool_y": np.zeros(30)}, "float64"),
         ({"pool_y": np.full(30, 3)}, "holds 3"),
         ({"pool_x": [1], "pool_y": [0]}, "the pool has 1 sample"),
@@ -284,10 +284,13 @@ def test_bad_shadows(change, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"members": labelled([])}, "members: x has shape"),
+        ({"members": labelled([])}, "members: y has shape"),
         ({"members": (np.ones(3), [0, 1, 2])}, "y holds 2"),
         ({"members": (torch.ones(3, device="meta"), [0, 1, 0])}, "members: x=.* array of numbers"),
-        ({"others": (np.ones(3), torch.ones(3).to_sparse())}, "non_members: y=.* of numbers"),
+        (
+            {"others": (np.ones(3), torch.ones(3).to_sparse())},
+            "non_members: y has shape .* of integers",
+        ),
         ({"members": (np.array([1, 0, "a"], object), [0, 1, 0])}, "members: x=.* of numbers"),
         ({"attack": type("Loud", (), {"score": lambda self, p, y: p[:, 0] + 1})()}, "scores holds"),
         ({"attack": type("Flat", (), {"score": lambda self, p, y: p})()}, "scores has shape"),
@@ -319,7 +322,7 @@ def test_byte_orders_and_long_doubles_are_one_answer(kind):
 def test_bad_scores_and_classes():
     pool = np.arange(30)
     attack = shadows(lambda ids, seed: knows(ids), pool, pool % 2)
-    with pytest.raises(ValueError, match="2 columns; the shadows had 3"):
+    with pytest.raises(ValueError, match=r"shape \(1, 2\); it must be \(1, 3\)"):
         attack.score(first([0.5]), [0])
     for inside, outside in (([], [0.1]), ([[0.1]], [0.1]), (0.1, 0.1)):
         with pytest.raises(ValueError, match="members has shape"):

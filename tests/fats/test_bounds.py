@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sflkit.fats.bounds import corollary6, lemma4, theorem5, theorem7
-from sflkit.fats.forgetting import forget_stream
 from sflkit.fats.history import draw_history
 from sflkit.fats.stability import stability
-from tests.fats.fats_cases import TABLE_2, sizes
+from tests.fats.fats_cases import TABLE_2, serve_all, sizes
 
 # rho_S M N = 0.5 * 4 * 50 = 100 samples in T = 20 steps; Gamma = 9 / (2 * 8 * 100) = 9/1600, sqrt =
 # 3/40
@@ -182,7 +181,7 @@ def test_theorem7_holds_for_a_run_and_fails_when_nothing_stays():
     hits = 0
     for _ in range(repeats):
         history = draw_history(**sizes(m=1, n=n), rng=rng)
-        firsts = forget_stream(history, [(0, s) for s in range(4)], rng).first
+        firsts = serve_all(history, [(0, s) for s in range(4)], rng)[1]
         hits += sum(first is not None for first in firsts)
     expected = sum(Fraction(1, n - i) for i in range(4))  # 0.634, below 4 * 4 / 8 = 2
     variance = sum(Fraction(1, n - i) * (1 - Fraction(1, n - i)) for i in range(4))

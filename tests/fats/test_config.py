@@ -1,22 +1,13 @@
 """The settings: what is refused, and the keys of all published results."""
 
-import json
-import lzma
 from dataclasses import fields, replace
 
 import pytest
 
-from sflkit.fats import membership, training
 from sflkit.fats.config import FATSConfig, MembershipConfig
-from sflkit.runs.keys import result_key
 from tests.fats.fats_cases import TINY_RUN
-from tests.helpers import ROOT
 
 MEMBERSHIP = MembershipConfig(data="digits", model="linear", batch_size=3, rounds=4)
-EXPERIMENTS = {
-    "fats-training": (training.run, FATSConfig),
-    "fats-membership": (membership.run, MembershipConfig),
-}
 
 
 @pytest.mark.parametrize(
@@ -32,9 +23,6 @@ EXPERIMENTS = {
             dict(train=False, method="frs", clients_per_round=7, level="client"),
             "clients_per_round=7 must be at most n_clients=6",
         ),
-        (dict(reduction="max"), "reduction='max' must be one of 'mean', 'sum'"),
-        (dict(momentum=1.0), r"momentum=1\.0 must be a finite number >= 0 and < 1"),
-        (dict(weight_decay=-0.1), r"weight_decay=-0\.1 must be a finite number >= 0"),
     ],
 )
 def test_bad_values_of_a_run(change, message):
@@ -45,11 +33,8 @@ def test_bad_values_of_a_run(change, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (dict(methods=("sgd",)), "methods entry='sgd' must be one of 'fats', 'frs', 'fr2'"),
         (dict(methods=()), r"methods=\(\) must hold at least one of 'fats'"),
         (dict(levels=("sample", "sample")), r"levels=\('sample', 'sample'\) .* none twice"),
-        (dict(levels=("round",)), "levels entry='round' must be one of 'sample', 'client'"),
-        (dict(model="vgg16"), "model='vgg16' must be one of 'linear', 'mlp'"),
         (dict(n_clients=None), "n_clients=None must be an integer >= 2"),
         (dict(samples_per_client=None), "samples_per_client=None must be an integer >= 1"),
     ],
@@ -62,14 +47,3 @@ def test_bad_values_of_a_membership_run(change, message):
 @pytest.mark.parametrize("config", [FATSConfig, MembershipConfig])
 def test_every_field_is_documented(config):
     assert all(field.name in config.__doc__ for field in fields(config))
-
-
-@pytest.mark.parametrize("experiment", EXPERIMENTS)
-def test_keys_of_all_published_results(experiment):
-    run, config = EXPERIMENTS[experiment]
-    with lzma.open(ROOT / "data" / "results" / f"{experiment}.jsonl.xz", "rt") as file:
-        records = [json.loads(line) for line in file]
-    assert len(records) > 50
-    for record in records:
-        given = {k: tuple(v) if isinstance(v, list) else v for k, v in record["config"].items()}
-        assert result_key(run, config(**given)) == record["key"]

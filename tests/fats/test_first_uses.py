@@ -8,8 +8,9 @@ import pytest
 from sflkit.fats.config import TABLE_2
 from sflkit.fats.enumeration import outcomes
 from sflkit.fats.first_uses import first_uses
-from sflkit.fats.forgetting import forget_client, forget_sample, forget_stream
+from sflkit.fats.forgetting import forget_client, forget_sample
 from sflkit.fats.history import draw_history
+from tests.fats.fats_cases import serve_all
 
 LAW = dict(
     n_clients=2, samples_per_client=3, clients_per_round=1, batch_size=1, local_steps=1, rounds=2
@@ -24,12 +25,32 @@ def law(run_):
     return found
 
 
+class Naming(np.random.Generator):
+    """A generator that draws the requests which are named, and all else as another one does."""
+
+    def __init__(self, rng, numbers):
+        super().__init__(np.random.PCG64(0))
+        self.rng, self.numbers, self.asked = rng, np.array([numbers]), False
+
+    def integers(self, high, *args, **options):
+        if self.asked:
+            return self.rng.integers(high, *args, **options)
+        self.asked = True  # of the requests, which `permuted` names
+        return np.zeros(np.shape(high), dtype=np.int64)
+
+    def permuted(self, drawn, axis):
+        assert drawn.shape == self.numbers.shape
+        return self.numbers
+
+
 def law_of_first_uses(level, targets, streaming, sizes):
     """The law of `first_uses` in one history, for requests named in advance."""
+    each = np.full(sizes["n_clients"], sizes["samples_per_client"])
+    numbers = targets if level == "client" else [each[:k].sum() + i for k, i in targets]
 
     def run(rng):
-        given = dict(level=level, n_requests=len(targets), streaming=streaming)
-        return tuple(first_uses(**given, runs=1, targets=[targets], rng=rng, **sizes)[0].tolist())
+        given = dict(level=level, n_requests=len(targets), streaming=streaming, runs=1)
+        return tuple(first_uses(**given, rng=Naming(rng, numbers), **sizes)[0].tolist())
 
     return law(run)
 
@@ -56,7 +77,7 @@ def test_the_law_of_first_uses_of_samples_to_the_fraction(targets, sizes, stream
         if not streaming:
             first = forget_sample(history, *(list(part) for part in zip(*targets)), rng).first
             return (total if first is None else first[0] * steps + first[1],)
-        firsts = forget_stream(history, targets, rng).first
+        firsts = serve_all(history, targets, rng)[1]
         return tuple(total if first is None else first[0] * steps + first[1] for first in firsts)
 
     expected = law(library)
@@ -78,7 +99,7 @@ def test_the_law_of_first_uses_of_clients_to_the_fraction(targets, n_clients, k,
             return (2 if first is None else first,)
         return tuple(
             2 if first is None else first
-            for first in forget_stream(history, [(k, None) for k in targets], rng).first
+            for first in serve_all(history, [(k, None) for k in targets], rng)[1]
         )
 
     assert law_of_first_uses("client", targets, streaming, sizes) == law(library)
@@ -126,12 +147,9 @@ def test_random_targets_are_different_and_uniform():
     [
         (dict(n_requests=6), "n_requests=6 must be an integer >= 1 and <= 5"),
         (dict(level="client", n_requests=2), "n_requests=2"),
-        (dict(samples_per_client=[3, 2, 1]), r"=\[3, 2, 1\] must be one integer, or n_clients=2"),
+        (dict(samples_per_client=[3, 2, 1]), r"has shape \(3,\); it must be \(\) or \(2,\)"),
         (dict(batch_size=4), r"samples_per_client holds 3; entries must be .* >= 4"),
-        (dict(targets=[[(0, 3)]]), "samples that these have"),
-        (dict(targets=[[(0, 0), (0, 0)]], n_requests=2), "something twice in one run"),
-        (dict(targets=[[(0, i) for i in range(3)]], n_requests=3), "client 0 has samples_per_cl"),
-        (dict(targets=[0]), r"targets has shape \(1,\); sample requests need \(1, 1, 2\)"),
+        (dict(n_requests=5), "client . has samples_per_client=3 samples"),
     ],
 )
 def test_bad_values_of_first_uses(change, message):

@@ -19,10 +19,10 @@ from sflkit.fats.enumeration import (
     retrained_law,
     total_variation,
 )
-from sflkit.fats.forgetting import EXACT, RULES, forget_client, forget_sample, forget_stream
+from sflkit.fats.forgetting import EXACT, RULES, forget_client, forget_sample
 from sflkit.fats.history import History, draw_batches, draw_clients, draw_history
 from sflkit.registry import Rule
-from tests.fats.fats_cases import TINY, drawn, printed_reference, serve, sizes, small
+from tests.fats.fats_cases import TINY, drawn, printed_reference, serve, serve_all, sizes, small
 
 
 def distance(requests, rule="exact", **law):
@@ -300,12 +300,7 @@ def test_properties_of_every_rule(case):
             np.testing.assert_array_equal(ours, theirs)
     for k in range(history.n_clients):
         assert len(history.remaining(k)) == history.samples_left[k]
-    start = draw_history(**setting, rng=np.random.default_rng(seed))
-    once, firsts = forget_stream(start, items, np.random.default_rng(seed), rule)
-    # the same seed gives the same answer, as a stream too
-    np.testing.assert_array_equal(once.batches, history.batches)
-    np.testing.assert_array_equal(once.clients, history.clients)
-    assert len(firsts) == len(items) and once.forgotten == history.forgotten == set(items)
+    assert history.forgotten == set(items)
 
 
 def test_an_empty_request_changes_nothing():
@@ -316,34 +311,28 @@ def test_an_empty_request_changes_nothing():
         forget_client(h, [], rng),
     ):
         assert first is None and after.forgotten == frozenset() and after.batches is h.batches
-    assert forget_stream(h, [], rng) == (h, ())
 
 
 REFUSED = {  # of a history that has forgotten sample 1 of client 0, and client 2
-    "sample=1 of client=0 is forgotten already": [(0, 1)],
-    "forgotten already, with its whole client": [(2, 1)],
-    "client=2 is forgotten already": [(2, None)],
-    "named twice": [([0, 0], None)],
-    "client=3 .*<= 2": [(3, 0)],
-    "forget_client": [([0, 1], [2, None])],
-    "as many": [([0, 1], [2, 3, 4])],
-    "at least one client must be left": [(0, 2), (0, None), (1, None)],
-    "client=1 would have 1 of its 5 samples left; .*at most 3": [(1, [0, 1, 2, 3])],
-    "sample=2 of client=0 is forgotten already": [(0, 2), (1, 3), (0, 2)],
-    "requests holds 5": [(0, 2), 5],
+    "sample=1 of client=0 is forgotten already": (0, 1),
+    "forgotten already, with its whole client": (2, 1),
+    "client=2 is forgotten already": (2, None),
+    "named twice": ([0, 0], None),
+    "client=3 .*<= 2": (3, 0),
+    "forget_client": ([0, 1], [2, None]),
+    "as many": ([0, 1], [2, 3, 4]),
+    "at least one client must be left": ([0, 1], None),
+    "client=1 would have 1 of its 5 samples left; .*at most 3": (1, [0, 1, 2, 3]),
 }
 
 
 @pytest.mark.parametrize("words", REFUSED)
 def test_refused_requests_leave_everything_as_it_was(words):
-    rng, stream = np.random.default_rng(0), REFUSED[words]
-    history = forget_stream(small(), [(0, 1), (2, None)], rng).history
+    rng = np.random.default_rng(0)
+    history, _ = serve_all(small(), [(0, 1), (2, None)], rng)
     before, state = (history.clients.copy(), history.batches.copy()), rng.bit_generator.state
     with pytest.raises(ValueError, match=words):
-        forget_stream(history, stream, rng)
-    if len(stream) == 1:
-        with pytest.raises(ValueError, match=words):
-            serve(history, stream[0], rng)
+        serve(history, REFUSED[words], rng)
     assert rng.bit_generator.state == state and history.forgotten == {(0, 1), (2, None)}
     for now, then in zip((history.clients, history.batches), before):
         np.testing.assert_array_equal(now, then)
@@ -393,7 +382,6 @@ def test_masks_are_refused_and_an_index_means_nothing():
         lambda: forget_client(history, np.ma.masked, rng),
         lambda: forget_sample(history, masked, [2, 3], rng),
         lambda: forget_sample(history, 1, masked, rng),
-        lambda: forget_stream(history, [(np.ma.masked, None)], rng),
     ):
         with pytest.raises(ValueError, match=r"(client|sample) has masked entries"):
             call()
@@ -402,8 +390,3 @@ def test_masks_are_refused_and_an_index_means_nothing():
     assert after.forgotten == {(0, 5), (1, 3)}
     with pytest.raises(ValueError, match="client=9223372036854775813 must be"):
         forget_client(history, np.array([2**63 + 5], dtype=np.uint64), rng)
-
-
-def test_the_table_names_the_rules():
-    assert list(RULES) == ["exact", "printed", "minimal", "claim1"]
-    assert RULES.labels()["printed"] == "Algorithm 2 as printed"

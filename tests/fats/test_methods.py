@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from sflkit.fats import learning, training
-from sflkit.fats.config import FATSConfig
 from sflkit.fats.history import History
 from sflkit.fats.methods import FATS, FR2, FRS, METHODS
 from sflkit.fats.state import load
@@ -92,10 +91,3 @@ def test_a_method_of_ones_own_in_an_experiment(methods):
     assert np.allclose(frames["weighted"][learnt].loss, frames["fats"][learnt].loss)
     counted = replace(TINY_RUN, method="weighted", train=False, samples_per_client=8, runs=30)
     assert training.run(counted).equals(training.run(replace(counted, method="fats")))
-
-
-def test_unknown_methods_name_the_table(methods):
-    methods.add("mine", Rule(FATS, "Mine"))
-    assert FATSConfig(method="mine").method == "mine"
-    with pytest.raises(ValueError, match=r"method='sgd' must be one of 'fats', .*, 'mine'"):
-        FATSConfig(method="sgd")

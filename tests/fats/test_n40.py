@@ -17,17 +17,17 @@ HERE = Setting("reduced", "few histories")
 def found():
     table = table_2()
     sizes = paper_sizes(table)
-    exact = n40.enumerated(n40.FEDERATIONS[8:12])
-    return table, n40.Exactness(
-        exact,
-        n40.restart_distances(),
-        n40.two_requests(),
-        n40.without_several(exact),
-        pd.DataFrame([stability.stability(**s) for s in sizes.values()], index=sizes),
-        n40.printed_distances(sizes, seed=0, repeats=200),
-        n40.used_shares(table, seed=0, repeats=2, repeats_large=2),
-        n40.any_hit(sizes, seed=0, repeats=5, requests=3),
-        n40.planned(sizes),
+    return dict(
+        exact=n40.enumerated(n40.FEDERATIONS[8:12]),
+        restart=n40.restart_distances(),
+        two=n40.two_requests(),
+        rho=pd.DataFrame([stability.stability(**s) for s in sizes.values()], index=sizes),
+        printed=n40.printed_distances(sizes, seed=0, repeats=200),
+        rates=n40.used_shares(table, seed=0, repeats=2, repeats_large=2),
+        hits=n40.any_hit(sizes, seed=0, repeats=5, requests=3),
+        table=table,
+        plans=n40.planned(sizes),
+        trained=n40.cifar(sizes),
     )
 
 
@@ -40,9 +40,9 @@ def test_forgetting_by_hand():
 
 
 def test_every_part_of_the_claims_gets_evidence(found):
-    table, all_of_it = found
-    evidence = n40.exactness(all_of_it, table)
-    assert set(evidence) == set(n40.exactness_notes(all_of_it))
+    evidence = n40.exactness(**found)
+    notes = n40.exactness_notes(found["exact"], found["restart"], found["printed"])
+    assert set(evidence) == set(notes)
     verdicts = {
         name: CLAIMS[name].judge(parts, setting=HERE).verdict for name, parts in evidence.items()
     }
@@ -51,13 +51,12 @@ def test_every_part_of_the_claims_gets_evidence(found):
 
 
 def test_any_hit_of_one_request_is_the_probability_of_use(found):
-    _, all_of_it = found
-    for name, exact in all_of_it.hits.exact.items():
-        rho = all_of_it.rho.loc[name]
+    for name, exact in found["hits"].exact.items():
+        rho = found["rho"].loc[name]
         np.testing.assert_allclose(exact[:, 0], [rho["p_sample"], rho["p_client"]], rtol=1e-9)
 
 
-def test_a_large_federation_has_the_same_columns_as_a_counted_one(monkeypatch, found):
+def test_a_large_federation_has_the_same_columns_as_a_counted_one(monkeypatch):
     """The published table holds fractions as texts; here the kept way is taken for a small one."""
     counted = n40.enumerated(n40.FEDERATIONS[8:9])
     monkeypatch.setattr(n40, "LIVE", 0)

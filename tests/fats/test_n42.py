@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 
 from companion.claims import FATS as CLAIMS
+from companion.judging.tables import paper_curve
 from companion.notebooks.n42 import (
     RUN,
     around_requests,
     evidence,
     mean_curves,
-    printed_around_requests,
 )
 from tests.invented import answers, noise
 
@@ -53,29 +53,24 @@ def test_curves_by_hand():
 
 
 def test_levels_around_requests_by_hand():
-    # Requests after 5 of 5 rounds: 0.1 to 0.5 before, then 0.2 and 0.02 more each round.
-    clock = [(("learning", time - 1), 0.1 * time) for time in range(1, 6)]
-    clock += [(("recovery", 5 + i), 0.2 + 0.02 * i) for i in range(21)]
-    rows = [(*at, "mnist", "client", 0, "fr2", a) for at, a in clock]
-    columns = ["phase", "clock", "data", "level", "seed", "method", "accuracy"]
-    found = around_requests(pd.DataFrame(rows, columns=columns), "mnist", 5)
-    levels = {row: by["FR²"][0] for row, by in found.items()}
-    assert levels == {
-        "clients: before, five rounds": pytest.approx(30),
-        "clients: least of the next five": pytest.approx(20),
-        "clients: drop": pytest.approx(10),
-        "clients: 16 to 20 rounds later": pytest.approx(20 + 2 * 18),
+    # Requests after 5 of 5 rounds: 10 to 50 before, then 20 and 2 more each round.
+    accuracy = [10.0 * time for time in range(1, 6)] + [20.0 + 2 * i for i in range(21)]
+    curve = pd.DataFrame({"method": "fr2", "clock": range(26), "accuracy": accuracy})
+    found = around_requests(curve, ["method"], 5).loc["fr2"]
+    assert found.to_dict() == {
+        "before, five rounds": 30,
+        "least of the next five": 20,
+        "drop": 10,
+        "16 to 20 rounds later": 20 + 2 * 18,
     }
 
 
 def test_levels_of_the_authors_curves():
     # By hand from the digitised curve: FRS falls by 0.76 on MNIST's samples, FATS by 0.18.
-    found = printed_around_requests({"sample": "a"}, 30)
-    assert found["samples: drop"] == {
-        "FATS": pytest.approx(17.6, abs=0.1),
-        "FR²": pytest.approx(77.6, abs=0.1),
-        "FRS": pytest.approx(76.1, abs=0.1),
-    }
+    curves = paper_curve("fats-fig5").query("panel == 'a'")
+    found = around_requests(curves.rename(columns={"x": "clock", "y": "accuracy"}), ["series"], 30)
+    drops = {"FATS": 0.176, "FR2": 0.776, "FRS": 0.761}
+    assert found["drop"].to_dict() == pytest.approx(drops, abs=1e-3)
 
 
 def table(scores, *datasets):
@@ -99,6 +94,7 @@ def claimed():
         "fig1": table(SCORES, "femnist", "cifar100"),
         "fig5": table(SCORES, "digits", "fmnist", "cifar10"),
         "stream": table(STREAM, "digits"),
+        "larger": table(SCORES, "digits"),
     }
 
 
@@ -136,7 +132,12 @@ STREAMED |= {
     for level in LEVELS
     for other in ("frs", "fr2")
 }
-RETRAINED = {f"retrained_{level}s": ("fig5", [level], "frs", "fr2") for level in LEVELS}
+RETRAINED = {
+    f"{of}retrained_{level}s": (name, [level], "frs", "fr2")
+    for of, name in (("", "fig5"), ("larger_", "larger"))
+    for level in LEVELS
+}
+KEPT = [f"{of}kept_{level}s" for of in ("", "larger_") for level in LEVELS]
 
 
 @pytest.mark.parametrize(
@@ -198,7 +199,7 @@ def test_a_stand_in_does_not_show_that_fats_is_superior(claimed):
         (
             "fats-rem4",
             RETRAINED,
-            dict.fromkeys(("kept_samples", "kept_clients", "fmnist", "cifar10"), "yes"),
+            dict.fromkeys((*KEPT, "fmnist", "cifar10"), "yes"),
         ),
     ],
 )

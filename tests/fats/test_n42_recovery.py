@@ -46,10 +46,10 @@ def made():
 
 
 def test_paths_by_hand():
-    paths = n42.paths_of(made())
-    assert paths.index.get_level_values("method").tolist() == ["fats", "frs"]
-    assert paths.learning.tolist() == [[0.1, 0.2, 0.3, 0.5, 0.6]] * 2  # the first model is shared
-    assert paths.recomputed.tolist() == [[0.1, 0.2, 0.3, 0.55, 0.7], [0.1, 0.2, 0.2, 0.4, 0.6]]
+    learning, recomputed = n42.paths_of(made())
+    assert learning.index.get_level_values("method").tolist() == ["fats", "frs"]
+    assert learning.to_numpy().tolist() == [[0.1, 0.2, 0.3, 0.5, 0.6]] * 2  # one first model
+    assert recomputed.to_numpy().tolist() == [[0.1, 0.2, 0.3, 0.55, 0.7], [0.1, 0.2, 0.2, 0.4, 0.6]]
 
 
 def test_scores_by_hand():
@@ -70,9 +70,8 @@ def test_scores_by_hand():
 
 def test_the_laws_are_those_of_the_requests():
     frame = pd.concat([made(), *(rows(replace(SMALL, seed=s), [0] * 4, [0]) for s in (1, 2))])
-    laws, index = n42.laws_of(frame)
     sizes = federation_of(SMALL).sizes
-    for law, key in zip(laws, index):
+    for key, law in n42.laws_of(frame).iterrows():
         config = replace(SMALL, seed=key[2])
         exact = hit_law(
             choose_requests(config, sizes),

@@ -127,7 +127,9 @@ def test_bytes_as_claimed_and_turned():
     shares = pd.DataFrame(0.3, index=range(6), columns=[p.key for p in CLAIMS["fats-bytes"].parts])
     for part in shares:
         for share, answer in ((0.3, "yes"), (0.8, "no")):
-            known = n43.bytes_evidence(shares.assign(**{part: share}))
+            known = {
+                key: (of, np.full(6, 0.5)) for key, of in shares.assign(**{part: share}).items()
+            }
             judged = answers(CLAIMS["fats-bytes"], known)
             assert judged == dict.fromkeys(shares, "yes") | {part: answer}
 

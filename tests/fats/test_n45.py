@@ -1,6 +1,5 @@
 """The evidence of notebook 45 with invented attacks: which way it is judged."""
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -81,17 +80,8 @@ def test_an_attack_without_power_proves_nothing(level, results):
     assert {found[part] for part in set(ROWS) - blind} == {"yes"}
 
 
-def test_table_1_has_the_papers_cells_and_ours_below(results):
-    ours, paper = n45.table1(results, {"digits": "MNIST", "writers": "FEMNIST"})
-    assert paper["FEMNIST"]["precision FR²"] == pytest.approx((33.20, 42.12))
-    assert list(paper)[:6] == [
-        "MNIST",
-        "FashionM",
-        "Cifar-10",
-        "Cifar-100",
-        "FEMNIST",
-        "Shakespeare",
-    ]
-    heart = ours["ours, by heart: samples"]["accuracy FATS"]
-    assert len(heart) == results.query("setting == 'overfitted'")["seed"].nunique()
-    assert np.abs(heart - 50).max() < 5 and paper["ours, by heart: samples"] == {}
+def test_the_printed_table_has_six_sets_and_the_strange_precision():
+    printed = n45.printed_cells()
+    assert printed["FEMNIST"]["precision FR²"] == pytest.approx((33.20, 42.12))
+    assert list(printed) == ["MNIST", "FashionM", "Cifar-10", "Cifar-100", "FEMNIST", "Shakespeare"]
+    assert {len(row) for row in printed.values()} == {6}

@@ -9,17 +9,8 @@
 | reused buffers    | arrays that the caller fills anew when it has the answer | stays as it was  |
 | read-only arrays  | arrays that cannot be written, backwards in memory       | the valid call's |
 | shared arrays     | one array for all arguments that are equal               | the valid call's |
-| nested lists      | lists that nest 200,000 deep, as in a JSON file          | none             |
-| items of no bytes | 10^8 items that take memory once they become numbers     | none             |
 | foreign bytes     | arrays of the other byte order                           | the valid call's |
-| long doubles      | floats of 80 bits                                        | the valid call's |
-| nullable, sparse  | the extension arrays of pandas                           | the valid call's |
-| fractions         | Fraction and Decimal, alone and in object arrays         | the valid call's |
 | narrow numbers    | float16, float32 and int8 that hold the same number      | the valid call's |
-| lazy bits         | tensors that are negated or conjugated when read         | the valid call's |
-| sparse tensors    | tensors of coordinates                                   | the valid call's |
-| meta tensors      | tensors without numbers                                  | none             |
-| quantised tensors | tensors of eight bits and a scale                        | none             |
 
 An answer is everything that can be reached from it: fields, arrays, tensors, models and, of a
 method, its object. Where there is no right answer, every answer is silently wrong.
@@ -28,8 +19,6 @@ method, its object. Where there is no right answer, every answer is silently wro
 from __future__ import annotations
 
 import copy
-import decimal
-import fractions
 import functools
 import re
 import time
@@ -83,48 +72,9 @@ def read_only(values: np.ndarray) -> np.ndarray:
     return out
 
 
-def nested() -> list:
-    """Return a list in a list, 200,000 times."""
-    out: list = []
-    for _ in range(200_000):
-        out = [out]
-    return out
-
-
 def foreign_bytes(values: np.ndarray) -> np.ndarray:
     """Return these values in the byte order of other processors."""
     return values.astype(values.dtype.newbyteorder())
-
-
-def long_doubles(values: np.ndarray) -> np.ndarray:
-    """Return floats with as many bits as the processor has."""
-    return values.astype(np.longdouble) if values.dtype.kind == "f" else values
-
-
-def nullable(values: np.ndarray) -> Any:
-    """Return a column that pandas would let hold missing values, and that holds none."""
-    return pd.array(values) if values.ndim == 1 and values.dtype.kind in "fib" else values
-
-
-def sparse_column(values: np.ndarray) -> Any:
-    """Return a column that keeps only what is not zero."""
-    return (
-        pd.arrays.SparseArray(values) if values.ndim == 1 and values.dtype.kind in "fi" else values
-    )
-
-
-def as_fractions(values: Any) -> Any:
-    """Return numbers, alone or in an array, as fractions that are exactly as large."""
-    if isinstance(values, np.ndarray):
-        return np.vectorize(fractions.Fraction, otypes=[object])(values.astype(float))
-    return fractions.Fraction(values)
-
-
-def as_decimals(values: Any) -> Any:
-    """Return numbers, alone or in an array, as decimals that are exactly as large."""
-    if isinstance(values, np.ndarray):
-        return np.vectorize(decimal.Decimal, otypes=[object])(values.astype(float))
-    return decimal.Decimal(values)
 
 
 def narrow(value: Any) -> Any:
@@ -136,50 +86,19 @@ def narrow(value: Any) -> Any:
         return next((small for small in held if float(small) == value), value)
 
 
-def lazy_bits(values: torch.Tensor) -> torch.Tensor:
-    """Return a tensor whose numbers are negated when they are read."""
-    return torch._neg_view(-values) if values.is_floating_point() else values
-
-
 # What a state keeps of the clock is no part of an answer.
 STILL = functools.partial(mock.patch, "time.perf_counter", lambda: 0.0)
-NO_BYTES = np.empty(10**8, dtype=[])
-NESTED = nested()
 EQUAL: dict[str, Change] = {  # what must be answered as the valid call is, or refused
     "crossed indices": crossed,
     "empty masks": np.ma.array,
     "lists": np.ndarray.tolist,
     "read-only arrays": read_only,
     "foreign bytes": foreign_bytes,
-    "long doubles": long_doubles,
-    "nullable columns": nullable,
-    "sparse columns": sparse_column,
 }
-# What numbers alone come in as well, and what only tensors do.
-NUMBERS: dict[str, Change] = {
-    "fractions": as_fractions,
-    "decimals": as_decimals,
-    "narrow numbers": narrow,
-}
-TENSORS: dict[str, Change] = {
-    "lazy bits": lazy_bits,
-    "sparse tensors": lambda values: values.to_sparse() if values.ndim else values,
-}
-NO_NUMBERS: dict[str, Change] = {
-    "meta tensors": lambda values: values.to("meta"),
-    "quantised tensors": lambda values: torch.quantize_per_tensor(
-        values.float(), 0.1, 0, torch.quint8
-    ),
-}
-WRONG: dict[str, Change] = {  # what has no right answer
-    "masked arrays": masked,
-    "nested lists": lambda values: NESTED,
-    "items of no bytes": lambda values: NO_BYTES,
-}
+NARROW = "narrow numbers"  # in which numbers alone come as well
 WITH_CALLER = ("reused buffers", "shared arrays")
-KINDS = (*EQUAL, *WRONG, *WITH_CALLER, *NUMBERS, *TENSORS, *NO_NUMBERS)
-NO_ANSWER = (*WRONG, *NO_NUMBERS)
-CHANGES = EQUAL | WRONG | NUMBERS | TENSORS | NO_NUMBERS
+CHANGES = EQUAL | {"masked arrays": masked, NARROW: narrow}
+KINDS = (*CHANGES, *WITH_CALLER)
 ALL = "all arguments"
 
 
@@ -193,29 +112,27 @@ def arrays(value: Any) -> Iterator[np.ndarray | torch.Tensor]:
 
 
 def dressed(value: Any, kind: str) -> Any:
-    """Return an argument with all of its arrays, tensors or numbers changed as a kind says."""
+    """Return an argument with all of its arrays, or numbers, changed as a kind says."""
     if type(value) in (list, tuple):
         return type(value)(dressed(part, kind) for part in value)
     if isinstance(value, torch.Tensor):
-        if kind in TENSORS or kind in NO_NUMBERS:
-            return CHANGES[kind](value.clone())
-        return CHANGES[kind](np.asarray(value).copy()) if kind in WRONG else value
-    if isinstance(value, np.ndarray):
-        numbers = value.dtype.kind in "fiu" and np.isfinite(value).all()
-        fits = kind in EQUAL or kind in WRONG or (kind in NUMBERS and numbers)
-        return CHANGES[kind](value.copy()) if fits else value
-    alone = type(value) in (int, float) and kind in NUMBERS and np.isfinite(value)
-    return CHANGES[kind](value) if alone else value
+        return masked(np.asarray(value).copy()) if kind == "masked arrays" else value
+    if isinstance(value, np.ndarray) and kind != NARROW:
+        return CHANGES[kind](value.copy())
+    return narrow(value) if _is_narrow(kind, value) else value
+
+
+def _is_narrow(kind: str, value: Any) -> bool:
+    return kind == NARROW and type(value) in (int, float) and bool(np.isfinite(value))
 
 
 def _takes(kind: str, value: Any) -> bool:
     """Return whether an argument can come in the dress of a kind."""
     if type(value) in (list, tuple):
         return any(_takes(kind, part) for part in value)
-    if kind in TENSORS or kind in NO_NUMBERS:
-        return isinstance(value, torch.Tensor)
-    is_array = isinstance(value, (np.ndarray, torch.Tensor))
-    return is_array or (kind in NUMBERS and type(value) in (int, float))
+    if kind == NARROW:
+        return _is_narrow(kind, value)
+    return isinstance(value, (np.ndarray, torch.Tensor))
 
 
 def cases() -> Iterator[Dressed]:
@@ -226,7 +143,7 @@ def cases() -> Iterator[Dressed]:
             names = [name for name, value in options.items() if _takes(kind, value)]
             if kind not in WITH_CALLER:
                 yield from (Dressed(kind, call, name) for name in names)
-            if (kind in WITH_CALLER and names) or (kind not in NO_ANSWER and len(names) > 1):
+            if (kind in WITH_CALLER and names) or (kind != "masked arrays" and len(names) > 1):
                 yield Dressed(kind, call, ALL)
 
 
@@ -264,7 +181,7 @@ def _word(names: list[str], said: str) -> str:
 
 def _judged(case: Dressed, answer: Any, options: dict, before: Any) -> tuple[str, str]:
     """Return the word for an answer, and what is wrong with it."""
-    if case.kind in NO_ANSWER:
+    if case.kind == "masked arrays":  # which has no right answer
         return "silent", repr(answer)[:200]
     right = answered(case.call)
     if said_by(answer) != right:

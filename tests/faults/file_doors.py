@@ -35,7 +35,7 @@ import pandas as pd
 
 from companion import figures, shelf
 from companion.claims import SFL
-from companion.judging import seals, tables
+from companion.judging import tables
 from companion.judging.claims import Setting
 from sflkit import paths
 from sflkit.data import catalogue, files, own
@@ -134,8 +134,8 @@ def judge(folder: Path, content: int) -> None:
 
 def published(folder: Path) -> dict[str, bytes]:
     """Return the files of a folder of figures, or raise what is said of them."""
-    if found := seals.damages(folder):
-        raise ValueError("; ".join(map(str, found)))
+    if found := list(sums.damages(folder)):
+        raise ValueError(str(found))
     names = [path.name for path in folder.iterdir() if path.suffix in (".png", ".csv", ".json")]
     return {name: (folder / name).read_bytes() for name in sorted(names)}
 
@@ -194,7 +194,6 @@ DOORS = [
     Door("a picture", "sfl-fig2.png", draw, published),
     Door("numbers of a picture", "sfl-fig2.csv", draw, published),
     Door("a passport", "sfl-fig2.json", draw, published),
-    Door("the index", "index.csv", draw, published),
     Door("verdicts", "verdicts.csv", judge, published),
     Door("parts of verdicts", "parts.csv", judge, published),
     Door("digests", "SHA256SUMS", write_digests, read_digests),

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from companion.judging import seals
+from sflkit.runs import sums
 from tests.faults import campaign
 from tests.helpers import DRAW, write_notebook
 
@@ -29,6 +29,6 @@ def test_two_times_figures(clone):
             said = [process.communicate(timeout=300)[0].decode() for process in (first, second)]
             assert [first.returncode, second.returncode] == [0, 0], "\n---\n".join(said)
             assert apart > 2 or any("waiting for its end" in text for text in said), said
-            assert not seals.damages(folder)
+            assert not list(sums.damages(folder))
             right = right or campaign.contents(folder)
             assert campaign.contents(folder) == right

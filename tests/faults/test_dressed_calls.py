@@ -28,7 +28,7 @@ def outcomes():
 
 def test_there_are_enough_and_always_the_same():
     cases = list(dressed_calls.cases())
-    assert len(cases) >= 1400 and {case.kind for case in cases} == set(dressed_calls.KINDS)
+    assert len(cases) >= 2000 and {case.kind for case in cases} == set(dressed_calls.KINDS)
     assert cases == list(dressed_calls.cases())
 
 

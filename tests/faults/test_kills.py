@@ -39,7 +39,7 @@ def whole(command):
 @pytest.mark.slow
 def test_figures(clone):
     write_notebook(clone / "notebooks" / "10_first.ipynb", run=DRAW, artefacts=["sfl-fig2"])
-    command = [*SFLKIT, "figures", "--only", "10"]
+    command = [*SFLKIT, "figures"]
     seconds = whole(command)
     folder = clone / "figures"
     right = campaign.contents(folder)

@@ -142,21 +142,3 @@ def test_evaluate_weights_limits():
 
 
 X, Y = torch.zeros(4, 20), torch.tensor([0, 1, 2, 0])
-
-
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        (dict(y=Y + 1), "label 3 is out of range"),
-        (dict(x=X[:0], y=Y[:0]), "at least 1"),
-        (dict(params=torch.zeros(5)), r"must be \(63,\)"),
-        (dict(device="gpu"), "device='gpu'"),
-        (dict(threads=0), "threads=0"),
-        (dict(weights=np.zeros(len(X))), "not all 0"),
-        (dict(weights=[1.0]), r"weights of shape \(1,\)"),
-    ],
-)
-def test_evaluate_refuses_bad_input(bad, message):
-    task = Task(models.create(**CASES["linear"]))
-    with pytest.raises(ValueError, match=message):
-        evaluate(**{**dict(task=task, params=torch.zeros(63), x=X, y=Y), **bad})

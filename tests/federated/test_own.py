@@ -7,7 +7,7 @@ import pytest
 from torch import nn
 
 from sflkit.federated import FedAvg, Scaffold
-from sflkit.federated.own import build_server, check_not_shared, maker, name_of, network
+from sflkit.federated.own import build_server, check_not_shared, maker, network
 
 SHARES = np.array([0.25, 0.75])
 
@@ -123,7 +123,3 @@ def test_no_object_stands_for_two():
         check_not_shared("server", [one, other, one], ["run 0", "run 1", "run 2"])
     with pytest.raises(ValueError, match="for arm uniform and arm uniform"):
         check_not_shared("server", [one, one], ["arm uniform", "arm uniform"])
-
-
-def test_names():
-    assert [name_of(value) for value in (Small, small, 3)] == ["Small", "small", "int"]

@@ -1,7 +1,5 @@
 """The server step by hand, its limiting cases, and bad input."""
 
-import inspect
-
 import numpy as np
 import pytest
 import torch
@@ -261,38 +259,18 @@ def work(clients=(0, 1), steps=(1, 1), rate=0.1):
     [
         (lambda: weighted_average(U[0]), r"updates has shape \(3,\)"),
         (lambda: weighted_average(U[:0]), "at least one client"),
-        (lambda: weighted_average(U, [1.0]), "one per row of updates"),
         (lambda: weighted_average(U, [0.0, 0.0]), "not all 0"),
-        (lambda: weighted_average(U, [1.0, -1.0]), "weights holds -1.0"),
-        (lambda: FedAvg()(U[0], "abc"), "updates is of <U3; it must hold real numbers"),
-        (lambda: FedAvg()(U[0], [[1, 2], [3]]), "updates=.* must be a tensor or an array of num"),
         (lambda: FedAvg()(U[0], U * 1j), "updates is of torch.complex64"),
         (lambda: FedAvg()(np.zeros(3), np.ones((2, 3)) * 1j), "updates is of complex128"),
-        (lambda: FedAvg()([0.0] * 3, U), "params=.* must be a tensor or an array"),
         (lambda: FedAvg()(np.zeros(3), U), "params is an array and updates a tensor"),
         (lambda: FedAvg()(torch.zeros(4), U), r"params has shape \(4,\)"),
-        (lambda: FedAvg(float("nan")), "global_rate=nan"),
-        (lambda: FedProx(-1.0), "mu=-1.0"),
-        (lambda: FedProx(1.0, 0.0), "global_rate=0.0"),
-        (lambda: Scaffold(0), "n_clients=0"),
-        (lambda: Scaffold(2, global_rate=-1.0), "global_rate=-1.0"),
-        (lambda: Scaffold(2, [0.5, 0.6]), "shares must sum to 1"),
-        (lambda: Scaffold(3, [0.5, 0.5]), "shares has 2 entries"),
         (lambda: Scaffold(2)(U[0], U), "work=None"),
-        (lambda: Scaffold(2).local_options("abc"), "work='abc'; the rule needs the round's LocalW"),
         (
             lambda: Scaffold(2)(U[0], U[:1], None, WORK),
             "updates has 1 rows, but work names 2 clients",
         ),
         (lambda: Scaffold(1).local_options(WORK), r"clients=\[0, 1\] must be integers in \[0, 0\]"),
         (lambda: work(clients=[1, 1]), r"work.clients=\[1, 1\] must be distinct integers"),
-        (lambda: work(clients=[0, -1]), "work.clients holds -1"),
-        (lambda: work(clients=[0.7, 1.2]), "work.clients holds 0.7; entries must be integers"),
-        (lambda: work(clients=[[0, 1]]), "work.clients has shape"),
-        (lambda: work(steps=[1, -1]), "work.steps holds -1"),
-        (lambda: work(steps=[1]), "work.steps has 1 entries and work.clients 2"),
-        (lambda: work(steps=[1, float("nan")]), "work.steps holds nan"),
-        (lambda: work(rate=0), "work.rate=0"),
     ],
 )
 def test_bad_input(call, message):
@@ -325,13 +303,6 @@ MAKERS = {
     "fedprox": FedProx,
     "scaffold": lambda: Scaffold(4),
 }
-
-
-def test_every_rule_has_a_row_and_its_options_are_keywords():
-    assert list(RULES) == list(MAKERS)
-    for rule in RULES.values():
-        assert set(rule.options) == set(inspect.signature(rule.build).parameters)
-    assert len({(rule.look.color, rule.label) for rule in RULES.values()}) == len(RULES)
 
 
 @pytest.mark.parametrize("name", MAKERS)

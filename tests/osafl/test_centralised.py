@@ -250,11 +250,6 @@ def test_an_episode_is_plain_sgd():
     assert abs(float(loss) - f["loss"].iloc[-1]) < 1e-4 * float(loss)
 
 
-def test_many_steps_do_not_depend_on_the_calls_that_hold_them(frames, monkeypatch):
-    monkeypatch.setattr("sflkit.osafl.centralised.STEPS_PER_CALL", 3)
-    np.testing.assert_allclose(run(SMALL)["loss"], frames["time_varying"]["loss"], rtol=1e-5)
-
-
 def test_models():
     f = run(small(model="mlp", hidden=8, episodes=2))
     assert np.isfinite(f["loss"]).all()

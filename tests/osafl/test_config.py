@@ -4,32 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sflkit.osafl import centralised, training
-from sflkit.osafl.centralised import CentralisedConfig
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.rules import RULES
 from sflkit.registry import Rule
-from sflkit.runs import archive
-from sflkit.runs.keys import result_key
-from tests.helpers import ROOT
-
-PUBLISHED = {
-    "osafl-training": (training.run, OSAFLConfig),
-    "osafl-centralised": (centralised.run, CentralisedConfig),
-}
-
-
-@pytest.mark.parametrize("experiment", PUBLISHED)
-def test_published_results_keep_their_keys(experiment):
-    run, config = PUBLISHED[experiment]
-    records = list(archive.read(experiment, ROOT / "data" / "results").records.values())
-    assert records
-    for record in records:
-        fields = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in record["config"].items()
-        }
-        assert result_key(run, config(**fields)) == record["key"]
 
 
 def test_hyper_parameters():

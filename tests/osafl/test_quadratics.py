@@ -35,7 +35,8 @@ def test_the_exact_recursion_is_the_mean_of_simulations():
     one = np.ones(1)
     alone = quadratics.Problem(one, np.full((1, 4), 0.5), np.full(4, 1.5), one)
     simulated = quadratics.online(alone, 30, 400, 2.0, generator(2, "monte_carlo"), rate=0.1)
-    exact, _ = quadratics._exact(alone, np.ones(1), np.ones(1, int), 0.1, 0.2, np.ones(1), 30, 2.0)
+    training = quadratics.Training(alone, np.ones(1, int), 0.1, 0.2, 2.0)
+    exact, _ = quadratics._exact(training, np.ones(1), np.ones(1), 30)
     error = simulated.measured.std(ddof=1) / 400**0.5
     assert abs(simulated.measured.mean() - exact) < 4 * error
     assert np.isfinite(simulated.limits).all()
@@ -51,9 +52,9 @@ def test_a_walker_stays_behind_by_the_pace_over_the_step():
 def test_data_that_stand_still_are_no_walk():
     """With moves of size 0 the corrected terms are those of data that stay, summed by rounds."""
     found = problem()
-    score, kappa = np.ones(3), np.ones(3, int)
-    walk = quadratics._walk(found, score, kappa, 0.01, 0.5, np.zeros((40, 3, 4)), 1.0)
-    exact, bound = quadratics._exact(found, score, kappa, 0.01, 0.5, found.alpha, 40, 1.0)
+    score, training = np.ones(3), quadratics.Training(found, np.ones(3, int), 0.01, 0.5, 1.0)
+    walk = quadratics._walk(training, score, np.zeros((40, 3, 4)))
+    exact, bound = quadratics._exact(training, score, found.alpha, 40)
     assert walk.mean(axis=0) == pytest.approx([exact, bound.value])
 
 

@@ -154,29 +154,23 @@ def test_questions_are_ours(read):
         ("rule: holds", "rule: hold", r"'sfl-fig4a': part 'order': rule='hold' must be one of"),
         ("rule: holds", "rule: {near: {target: 1, size: 1}}", r"unknown field \['size'\]"),
         ("rule: holds", "rule: {above: 0.5}", r"above must be a"),
-        ("rule: holds", "rule: {above: {}, near: {}}", r"must be one name with its arguments"),
         ("rule: holds", "rule: {above: {smallest: -1}}", r"part 'order': smallest=-1 must be"),
         ("rule: holds", "rule: {above: {}}", r"missing .* 'smallest'"),
         ("rule: holds", "rule: {above: {smallest: 1, printed: [3, 1, 7]}}", r"printed=\[3, 1, 7\]"),
-        ("rule: holds", 'rule: {above: {smallest: 1, points: "no"}}', r"'order': points='no' must"),
         ("rule: holds", "role: paper", r"part 'order': 'rule' is missing"),
         ("rule: holds", "rule: holds\n        wight: 1", r"unknown field \['wight'\]; known are"),
         ("rule: holds", "rule: holds\n        role: own", r"role='own' must be one of"),
-        ("key: order", "key: yes", r"part True: key must be a"),
         ("DRSR ends", '"{rule} ends', r"no YAML: .* line"),
         ("DRSR ends above FIFO", '"{rule} ends"', r"nothing stands for \['rule'\]"),
-        ("DRSR ends above FIFO", '"{self}"', r"recursion"),
         ("      - key", "      - for: caches\n        key", r"for='caches' must be one of"),
         ("    source: Fig. 4(a)\n", "", r"source"),
         ("source: Fig. 4(a)", "text: Fig. 4(a)", r"\['text'\] stands twice in what begins in line"),
-        ("claims:", "claim:", r"unknown field \['claim'\]"),
-        ("claims:", "lists: 5\nclaims:", r"lists must be a builtins.dict; it is 5"),
         ("claims:", "rules: {holds: above}\nclaims:", r"\['holds'\] are names of"),
         ("claims:", "lists: {a: 1}\nclaims: !!python/name:os.system\nx:", r"no YAML"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_place(read, old, new, message):
-    text = "texts: {self: '{self}'}\n" + CLAIM + PART
+    text = CLAIM + PART
     assert old in text
     with pytest.raises(ValueError, match=f"(?s)^sfl.yaml: .*{message}"):
         read(text.replace(old, new))

@@ -120,17 +120,6 @@ def figure(seeds, **options):
     ]
 
 
-def test_one_and_four_workers_give_the_numbers_of_one_process(probe, tmp_path):
-    configs = figure(4, n_clients=3, rounds=8, capacity=12, batch_size=6)
-    one_process = sweep.run_many(cache_paths.run, configs, store=tmp_path / "serial")
-    for workers in (1, 4):
-        (tmp_path / "begun").unlink(missing_ok=True)
-        with cluster(workers):
-            frame = sweep.run_many(probe.run, configs, store=tmp_path / str(workers))
-        same(one_process, frame)
-        assert frame.attrs["computed"] == len(configs) and set(begun(probe).values()) == {1}
-
-
 def test_a_killed_worker_loses_nothing_and_only_its_run_is_begun_again(probe, tmp_path):
     configs = figure(4, n_clients=3, rounds=8, capacity=12, batch_size=6)
     one_process = sweep.run_many(cache_paths.run, configs, store=tmp_path / "serial")

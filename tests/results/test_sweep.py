@@ -265,23 +265,6 @@ def test_a_killed_worker_is_said_in_a_sentence(probe, tmp_path):
     assert sweep.run_many(probe.run, wanted, store=tmp_path / "store").attrs["computed"] == 2
 
 
-def test_a_failed_sweep_is_told_by_another_process():
-    import pickle
-
-    failures = [("config", "Traceback\nKeyError: 3")]
-    error = pickle.loads(pickle.dumps(workers.SweepError(failures)))
-    assert error.failures == failures and "KeyError: 3" in str(error)
-
-
-def test_runs_that_fail_alike_are_told_once():
-    trace = "Traceback\nKeyError: 3"
-    told = str(workers.SweepError([(c, trace) for c in "abc"] + [("d", "ValueError: x")]))
-    assert told.startswith(
-        "4 of the runs failed, the others are stored:\n  'a': KeyError: 3\n  and 2 more likewise\n"
-        "  'd': ValueError: x\nThe first"
-    )
-
-
 def test_failing_run_lets_the_others_finish(probe, tmp_path):
     wanted = [probe.Config(str(tmp_path), seed, fail=seed in (0, 2)) for seed in range(4)]
     message = r"(?s)2 of the runs failed.*seed=0.*seed 0 diverged.*seed=2.*seed 2 diverged"

@@ -45,10 +45,11 @@ def test_lemma_2_is_always_looser_than_one_line():
 
 def test_the_coin_is_above_the_printed_bound_and_below_the_mended_one():
     found = n14.coin_in_a_cache()
-    assert (found.t[0], found.true[0]) == (1, 0.25)
-    assert found.true[-1] == pytest.approx(1 / 32, rel=0.01)
-    assert found.true[-1] > found.bound[-1]
-    assert (found.true <= found.mended).all()
+    first, last = found.iloc[0], found.iloc[-1]
+    assert (first["t"], first["true"]) == (1, 0.25)
+    assert last["true"] == pytest.approx(1 / 32, rel=0.01)
+    assert last["true"] > last["bound"]
+    assert (found["true"] <= found["mended"]).all()
 
 
 def test_corollary_2_has_the_stated_orders_with_the_corrected_step_size_only(case):

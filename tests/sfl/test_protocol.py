@@ -140,10 +140,14 @@ def test_clients_and_runs_share_no_cache():
     shared = FIFO(20, 10)
     with pytest.raises(ValueError, match="one FIFO object for client 0 and client 1"):
         run(BARE, cache=lambda config, long_term: shared)
-    held = FIFO(20, 10)
-    held.update([0], [0], np.random.default_rng(0))
+
+    class Begun(FIFO):
+        def __init__(self, *sizes):
+            super().__init__(*sizes)
+            self.update([0], [0], np.random.default_rng(0))
+
     with pytest.raises(ValueError, match="holds 1 samples before round 1"):
-        run(BARE, cache=lambda config, long_term: held)
+        run(BARE, cache=Begun)
 
 
 def refuse(ids, labels):

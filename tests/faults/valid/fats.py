@@ -126,10 +126,6 @@ CALLS = {
         forgetting.forget_client,
         dict(history=drawn(), client=1, rng=rng(), steps_done=4),
     ),
-    "forget_stream": lambda: (
-        forgetting.forget_stream,
-        dict(history=drawn(), requests=[(1, 2), (3, None)], rng=rng(), rule="exact"),
-    ),
     "printed_rule_distance": lambda: (
         enumeration.printed_rule_distance,
         sizes | dict(rng=rng(), repeats=20),

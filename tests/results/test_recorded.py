@@ -1,0 +1,76 @@
+"""What is published is known again: tables that are not as they were written are not read."""
+
+from __future__ import annotations
+
+import pytest
+
+from companion.judging import recorded, tables
+from companion.judging.claims import Claim, Claims, Part, Setting
+from companion.judging.rules import Holds
+from sflkit.runs import sums
+
+PARTS = (Part("one", "One is one", Holds()), Part("same", "It stays", Holds()))
+CLAIMS = Claims(
+    "x",
+    [
+        Claim(f"x-fig{n}", "One is one, and so it stays.", "Fig. 1", PARTS, "One that is two")
+        for n in (2, 10)
+    ],
+)
+
+
+def judge(folder, artefact="x-fig2", one=True):
+    verdict = CLAIMS[artefact].judge({"one": one, "same": True}, setting=Setting("full"))
+    tables.record(verdict, folder=folder)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    judge(tmp_path, "x-fig10")
+    judge(tmp_path)
+    return tmp_path
+
+
+def test_a_claim_has_one_row_in_the_order_of_its_number_and_digests_that_are_right(folder):
+    assert list(sums.damages(folder, recorded.COLUMNS)) == []
+    judge(folder, one=False)
+    rows = tables.all_verdicts(folder)
+    assert rows["artefact"].tolist() == ["x-fig2", "x-fig10"] and rows["ran"].all()
+    assert rows["verdict"].tolist() == ["partly", "reproduced"]
+    assert tables.all_parts(folder)["answer"].tolist() == ["no", "yes", "yes", "yes"]
+    assert list(sums.damages(folder, recorded.COLUMNS)) == []
+    assert tables.all_verdicts(folder / "not there").empty
+
+
+@pytest.mark.parametrize(
+    ("table", "old", "new"),
+    [
+        ("verdicts.csv", "x-fig2,reproduced", "x-fig2,not reproduced"),
+        ("verdicts.csv", "Fig. 1", "Fig. 2"),
+        ("parts.csv", "One is one", "One is two"),
+        ("parts.csv", ",yes,", ",no,"),
+        ("SHA256SUMS", "  parts.csv", "  other.csv"),
+    ],
+)
+def test_a_table_edited_by_hand_is_named_and_not_read(folder, table, old, new):
+    text = (folder / table).read_text()
+    assert old in text
+    (folder / table).write_text(text.replace(old, new))
+    with pytest.raises(recorded.DamagedTable, match=r"differs from its digest .*git checkout"):
+        tables.all_verdicts(folder)
+    assert all("differs" in said for said in recorded.drop_damaged(folder))
+    assert len(list(folder.glob("*.csv"))) == 1  # the other one stays
+
+
+def test_a_table_cut_anywhere_is_not_read(folder):
+    for name in recorded.COLUMNS:
+        content = (folder / name).read_bytes()
+        for length in range(0, len(content), 7):
+            (folder / name).write_bytes(content[:length])
+            with pytest.raises(recorded.DamagedTable, match=f"{name}: it differs"):
+                recorded.read_table(folder / name)
+        (folder / name).write_bytes(content)
+    assert len(tables.all_parts(folder)) == 4
+    (folder / "parts.csv").write_text("artefact,part\nx-fig2,one\n")
+    with pytest.raises(recorded.DamagedTable, match=r"parts.csv: its columns are not artef"):
+        judge(folder)
