@@ -18,7 +18,6 @@ from companion import story
 from companion.judging import tables
 from companion.notebooks.fats_shared import KEYWORDS, NAMES, TINY, Sizes
 from sflkit.fats import enumeration, stability
-from sflkit.fats.expected_time import rule_cost
 from sflkit.fats.forgetting import RULES
 from sflkit.fats.history import draw_history
 from sflkit.randomness import generator
@@ -198,25 +197,6 @@ def printed_distances(
     settings |= {"seed": seed, "repeats": repeats}
     found = story.kept("distance of Algorithm 2 as printed", settings, make)
     return [enumeration.Distance(*pair) for pair in found]
-
-
-def rule_costs(sizes: Mapping[str, Sizes]) -> pd.DataFrame:
-    """Return how many samples each rule draws anew for one request, on average.
-
-    One row for each of the sizes, one column for each rule. "gradients" are those of the exact rule
-    as a share of a training, and "gradients, claim1" those of Claim 1's. Source: FATS, Appendix
-    B.2; `expected_time.rule_cost`.
-    """
-    rows = {}
-    for name, each in sizes.items():
-        whole = {key: int(value) for key, value in each.items()}
-        found = {rule: rule_cost(rule, **whole) for rule in RULES}
-        training = whole["clients_per_round"] * whole["local_steps"] * whole["rounds"]
-        rows[name] = {rule: cost.samples for rule, cost in found.items()} | {
-            "gradients": found["exact"].gradients / training,
-            "gradients, claim1": found["claim1"].gradients / training,
-        }
-    return pd.DataFrame.from_dict(rows, orient="index")
 
 
 def used_shares(
