@@ -221,15 +221,6 @@ def disagreeing() -> pd.DataFrame:
     return found.assign(ratio=found["value"] / found["bound"])
 
 
-def one_jump() -> tuple[float, bounds.Bound]:
-    """Return value and bound where Lemma 4 is tight: one parabola, E = 1, eta just below 1/L."""
-    bound = bounds.lemma4(
-        loss_gap=0.5, smoothness=1.0, grad_var=0.0, heterogeneity=1.0, local_steps=1, n_clients=1,
-        samples_per_client=1, steps=LONG, rho_s=LONG, rho_c=LONG, rate=0.999,
-    )  # fmt: skip
-    return (1 - 0.001 ** (2 * LONG)) / (1 - 0.001**2) / LONG, bound
-
-
 def eight_and_nine(seed: int) -> np.ndarray:
     """Return (8), computed from K and b, and (9), from rho_S and rho_C, in 200 random settings."""
     rng, pairs = generator(seed, "monte_carlo", 1), []
@@ -288,14 +279,6 @@ def shared_steps(problem: Problem, local_steps: Sequence[int]) -> pd.DataFrame:
             mean = exact_means(wide.curvature, wide.sizes, [wide.theorem5(e).rate], e)[0]
             rows.append((e, wide.setting(e)["rho_c"], mean))
     return pd.DataFrame(rows, columns=["E", "rho_C", "exact"])
-
-
-def few_samples() -> dict[float, stability.Plan]:
-    """Return what Algorithm 1 plans for rho_S = 0.4 at rho_C = rho_S / E and at half of it."""
-    sizes = {"n_clients": 1000, "samples_per_client": 20, "local_steps": 2, "rounds": 100}
-    return {
-        share: stability.plan(rho_s=0.4, rho_c=share * 0.4 / 2, **sizes) for share in (1.0, 0.5)
-    }
 
 
 def longer_training() -> pd.DataFrame:

@@ -44,6 +44,14 @@ def forgetting_by_hand() -> dict[str, pd.DataFrame]:
     Columns are the laws learned, after forgetting a_0 by the printed and the exact rule (or client
     A by Algorithm 3), and retrained.
     """
+
+    def shares(law: Mapping) -> list[float]:
+        found = [0.0] * sum(next(iter(law.values()))[1].samples_per_client)
+        for p, history in law.values():
+            first = history.samples_per_client[0] * history.clients[0, 0]
+            found[first + history.batches[0, 0, 0, 0]] += float(p)
+        return found
+
     learned = enumeration.drawn_law(**TINY)
     samples = {
         "learned,\nwith $a_0$": learned,
@@ -58,17 +66,11 @@ def forgetting_by_hand() -> dict[str, pd.DataFrame]:
         "Algorithm 3:\ndrawn again": enumeration.forgotten_law(learned, (0, None)),
         "retrained\nwithout A": enumeration.retrained_law([(0, None)], **three),
     }
-    shares = {
-        "sample": pd.DataFrame(0.0, ["$a_0$", "$a_1$", "$b_0$", "$b_1$"], list(samples)),
-        "client": pd.DataFrame(0.0, list("ABC"), list(clients)),
+    names = {"sample": ["$a_0$", "$a_1$", "$b_0$", "$b_1$"], "client": list("ABC")}
+    return {
+        level: pd.DataFrame({title: shares(law) for title, law in laws.items()}, names[level])
+        for level, laws in (("sample", samples), ("client", clients))
     }
-    for table, laws in zip(shares.values(), (samples, clients), strict=True):
-        for title, law in laws.items():
-            for p, history in law.values():
-                each = history.samples_per_client[0]
-                at = each * history.clients[0, 0] + history.batches[0, 0, 0, 0]
-                table.loc[table.index[at], title] += float(p)
-    return shares
 
 
 def enumerated(federations: Sequence[tuple[int, ...]] = FEDERATIONS) -> pd.DataFrame:
