@@ -10,7 +10,7 @@ be trained in one call of the engine.
 |------------|----------------|--------|-------------------------------------------------------|
 | importance | p_m            | (A, M) | relative importance of each client in each arm        |
 | lam        | lambda_m       | (A, M) | weight of a stored sample                             |
-| picks      | xi_m^(t,e)     | lists  | where a step's mini-batch lies in the client's memory |
+| rows       | xi_m^(t,e)     | C,S,n  | where a step's mini-batch lies in all memories        |
 | totals     | sum_j lambda_j | (A, C) | participants' weights; normalised: p_m^(t), (5)       |
 | mass       | sum of q^(s)   | (A,)   | weight of the rounds so far, not normalised, (6)      |
 | params     | theta^(t)      | (A, P) | global model of each arm                              |
@@ -231,13 +231,14 @@ class Arms:
     def _rows(self, t: int, stored: dict[int, np.ndarray]) -> np.ndarray:
         """Return where the samples of each participant's mini-batches lie in all memories, one
         after the other, (C, S, n); -1: no sample."""
-        own, start = self.config, 0
-        rows = np.full((len(stored), own.local_steps, max(map(len, stored.values()))), -1)
+        config, start = self.config, 0
+        rows = np.full((len(stored), config.local_steps, max(map(len, stored.values()))), -1)
         for mine, (m, ids) in zip(rows, stored.items(), strict=True):
-            picks = mini_batches(len(ids), own.batch_size, own.local_steps, own.seed, m, t)
+            sizes = (len(ids), config.batch_size, config.local_steps)
+            picks = mini_batches(*sizes, config.seed, m, t)
             mine[:, : len(picks[0])] = start + np.stack(picks)
             start += len(ids)
-        return rows[:, :, : own.batch_size]
+        return rows[:, :, : config.batch_size]
 
     def _own_weights(
         self, t: int, stored: dict[int, np.ndarray], weights: SampleWeights
