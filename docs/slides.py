@@ -13,8 +13,7 @@ from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 
-from companion.app import verdict_page
-from companion.app.artefacts import PAPERS, by_paper, full_name
+from companion.app.artefacts import PAPERS, by_paper, full_name, in_short
 from companion.judging import tables
 from companion.templates import environment
 from sflkit import paths
@@ -37,7 +36,7 @@ def write(paper: str, figures: Path, target: Path) -> Path:
     for row in drawn[: MOST - 2]:
         picture, said = f"{row.artefact}.png", f"{row.verdict}, {row.setting} setting"
         shutil.copyfile(figures / picture, target / "figures" / picture)
-        headline, name = verdict_page.in_short()[row.artefact], full_name(row.artefact)
+        headline, name = in_short()[row.artefact], full_name(row.artefact)
         slides.append({"headline": headline, "name": name, "verdict": said, "picture": picture})
     page = environment(Path(__file__).parent).get_template("slides.html.j2")
     counts = Counter(row.verdict for row in mine).most_common()

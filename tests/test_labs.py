@@ -13,8 +13,6 @@ import sys
 import pandas as pd
 import pytest
 
-from companion import teaching
-from companion.app import gate
 from tests.helpers import ROOT
 
 LABS = sorted((ROOT / "docs" / "labs").glob("*.md"))
@@ -32,31 +30,6 @@ def test_every_question_has_an_answer(path):
     assert asked == re.findall(r"^(\d+)\. ", answers, re.M) and len(asked) >= 6
     for name in re.findall(r"^\*(.+?)\.\* ", answers, re.M):
         assert name.lower() in text.partition("## Questions")[0].lower(), name
-
-
-@each
-def test_the_gate_takes_every_command_of_a_lab(path):
-    lines = re.findall(r"sflkit run [^\n`]+", path.read_text(encoding="utf-8"))
-    assert len(lines) >= 3
-    for line in lines:
-        if "..." in line:  # a place for the reader's own file
-            continue
-        _, _, number, *options = shlex.split(line)
-        settings = [value for value in options if value != "-p"]
-        gate.resolve(gate.find(number), "", settings)
-
-
-@pytest.mark.parametrize(
-    "path",
-    [*LABS, *(ROOT / "docs" / "labs" / "answers").glob("*.md")],
-    ids=lambda path: str(path.stem),
-)
-def test_links_lead_somewhere_and_exercises_exist(path):
-    text = path.read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#\s]+)\)", text):
-        assert (path.parent / target).exists(), target
-    for number in re.findall(r'teaching\.check\("(\d\d)"', text):
-        assert number in teaching.EXERCISES
 
 
 # What the answers say -> the judged part that says it, and its number's place in the words.
@@ -125,6 +98,15 @@ EDITS = {
 }
 
 
+# What says that the algorithm as it stands there is the library's.
+SAME = {
+    "sfl": "DRSR in 200 of 200",
+    "osafl": "the same scores in 200 cases",
+    "datastreams": "the same in 100 cases",
+    "fats": "distance from never having had it: 0",
+}
+
+
 @pytest.mark.parametrize("lab", EDITS)
 def test_a_worksheet_prints_what_the_answers_say(lab, capsys):
     """Also with the edits that it suggests, and not before a guess is written."""
@@ -140,7 +122,8 @@ def test_a_worksheet_prints_what_the_answers_say(lab, capsys):
             assert code.count(old) == 1, old
             code = code.replace(old, new)
         exec(code, {})
-        assert printed in capsys.readouterr().out
+        shown = capsys.readouterr().out
+        assert printed in shown and (edits or SAME[lab] in shown)
         number = re.findall(r"\d[\d./]*\d|\d", printed.replace("mine", ""))[-1]
         assert number in said, number
 

@@ -1,4 +1,4 @@
-"""What the README and the guides say works: their Python blocks and commands run as they stand."""
+"""What README, guides and labs say works: their Python blocks and commands run as they stand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sflkit import cli as library_cli
 from tests.helpers import ROOT
 
 README = ROOT / "README.md"
-GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+GUIDES = sorted((ROOT / "docs").glob("[gl]*s/*.md"))  # guides and labs
 PAGES = {
     file.relative_to(ROOT).as_posix(): file.read_text(encoding="utf-8")
     for file in (README, ROOT / "VERDICTS.md", *GUIDES)

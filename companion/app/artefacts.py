@@ -2,16 +2,19 @@
 
 An artefact's id is the paper's short name and what the paper calls it: "sfl-fig4a" is Figure 4a of
 SFL, "ds-tab2-cifar10" the line CIFAR-10 of Table 2 of data streams. A statement without a number of
-its own has a word, such as "sfl-speed", and a name in `STATED`.
+its own has a word, such as "sfl-speed", and is called by what it says (`in_short`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import yaml
 
 from companion.judging import recorded
 
@@ -31,44 +34,6 @@ _KINDS = {
     "app": ("Appendix", "App."),
 }
 _SHORT = dict(_KINDS.values())
-# Statements of the text that have no number -> what they say, in a few words.
-STATED = {
-    "sfl-faster": "Larger caches learn faster",
-    "sfl-nearfull": "DRSR and SRSR come close to FULL",
-    "sfl-noniid": "C sets how far clients are apart",
-    "sfl-speed": "All rules above LAZY in later stages",
-    "sfl-stationary": "Infinite caches alone have no discrepancy",
-    "sfl-steadier": "DRSR varies less with training",
-    "sfl-theta": "Small theta, large caches and the long-term mix",
-    "sfl-thetavar": "A larger theta varies more",
-    "sfl-throughout": "DRSR and SRSR above FIFO throughout",
-    "sfl-untuned": "DRSR needs no choice of theta",
-    "ds-c2c1": "Estimates of c2/c1",
-    "ds-c4": "psi is convex",
-    "ds-departures": "Robust to departures from the setting",
-    "ds-memory": "Weights by the present memory",
-    "ds-minibatch": "Mini-batches add a vanishing term",
-    "ds-optimal": "Ours is close to Optimal",
-    "ds-outperforms": "Ours outperforms Fresh, Historical and Uniform",
-    "ds-reuse": "Reusing 5 % of the samples",
-    "ds-stationary": "Stationary weights may be suboptimal",
-    "ds-stays": "Equal importance by weights 1/tau",
-    "ds-subset": "A small subset suffices",
-    "ds-uniform": "Uniform and Historical are the extremes",
-    "osafl-cnn": "Dataset-1 with the CNN",
-    "osafl-datasets": "Dataset-1 against Dataset-2",
-    "osafl-frozen": "Stores that ignore new samples",
-    "osafl-genie": "Centralised training is faster",
-    "osafl-private": "What servers need to know",
-    "osafl-saturation": "Rounds until the plateau",
-    "osafl-score": "Scores make training faster",
-    "osafl-squeezenet1": "Dataset-1 with SqueezeNet1",
-    "osafl-superior": "Superior for all networks",
-    "fats-bytes": "Communication and computation saved",
-    "fats-lookup": "Look-up in constant time",
-    "fats-rate": "Learning at the printed rate",
-    "fats-space": "Space, and a variant with little memory",
-}
 # Drawings without numbers, whose claims say that there is little to refute.
 DRAWINGS = ("sfl-fig1", "sfl-fig2", "sfl-fig3", "sfl-fig9", "osafl-fig7", "osafl-fig8")
 # Data sets that an id ends with, as people write them.
@@ -81,12 +46,24 @@ _DATA = {
 _ROMAN = {"1": "I", "2": "II", "3": "III", "4": "IV", "5": "V"}  # OSAFL's tables
 
 
+@cache
+def in_short() -> dict[str, str]:
+    """Return every claim in at most ten words, by its artefact."""
+    return yaml.safe_load((Path(__file__).parent / "in_short.yaml").read_text(encoding="utf-8"))
+
+
+def says(artefact: str) -> str:
+    """Return what a claim says beside its name; "" for a statement, whose name it is."""
+    numbered = _parsed(artefact.partition("-")[2])[0] is not None
+    return in_short().get(artefact, "") if numbered else ""
+
+
 def name_of(artefact: str) -> str:
     """Return how the paper calls an artefact, such as "Figure 4a" or "Table II"."""
     paper, _, rest = artefact.partition("-")
     kind, number, tail = _parsed(rest)
     if kind is None:
-        return STATED.get(artefact, artefact)
+        return in_short().get(artefact, artefact)
     if paper == "osafl" and kind == "Table":
         number = _ROMAN.get(number, number)
     if paper == "ds" and kind in ("Theorem", "Lemma", "Corollary"):  # numbered by section

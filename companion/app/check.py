@@ -37,7 +37,7 @@ _WHOLE = (  # as after a kill between an archive and its digests
 )
 _SUMS = "where the change is meant: cd {} && sha256sum *.csv > SHA256SUMS"
 _DRAW = "`make figures` makes it anew"
-_KEPT = (sums.NAME, *recorded.COLUMNS)  # what nothing makes anew beside others
+_KEPT = (sums.NAME, *recorded.COLUMNS, "overview.png")  # what nothing makes anew where it differs
 
 _WRITE = "`sflkit verdicts --write-readme` writes it anew"
 

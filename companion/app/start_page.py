@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from companion.app import gate, verdict_page
-from companion.app.artefacts import PAPERS, anchor, by_paper, full_name, name_of, short_name
+from companion.app import gate
+from companion.app.artefacts import PAPERS, anchor, by_paper, full_name, name_of, says, short_name
 from companion.judging import tables
 
 _WIDTH = 300  # pixels of a thumbnail
@@ -56,7 +56,7 @@ def gallery() -> str:
 
 def _line(row: Any, book: str) -> str:
     """Return a picture that leads to its notebook, and what there is to say of it in a line."""
-    name, short = full_name(row.artefact), verdict_page.in_short().get(row.artefact, "")
+    name, short = full_name(row.artefact), says(row.artefact)
     picture = (
         f'<a href="{book}"><img src="../figures/{row.artefact}.png" width="{_WIDTH}" '
         f'alt="{name}"></a>'

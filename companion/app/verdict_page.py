@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-import yaml
 
 from companion import templates
 from companion.app import gate
-from companion.app.artefacts import PAPERS, STATED, anchor, by_paper, full_name, name_of
+from companion.app.artefacts import PAPERS, anchor, by_paper, full_name, name_of, says
+from companion.claims import declared
 from companion.judging import rules, tables
 from companion.judging.claims import DECIDES_OPEN, NO_HEADROOM, NOT_SEEN, in_full, parts_held
 from companion.judging.rules import TOO_SMALL
@@ -68,8 +68,8 @@ def verdict_page(tally: str) -> str:
             claims.append(
                 _line(row, judged, books.get(row.artefact))
                 | {
-                    # the heading of what has a number says where the paper has it
-                    "source": row.source if row.artefact in STATED else "",
+                    # the name of what has a number says where the paper has it
+                    "says": says(row.artefact) or row.source,
                     "answer": answer(row.verdict, judged),
                     "also": others[0] if others else None,
                     "like": sum(part.answer == others[0].answer for part in others),
@@ -90,21 +90,20 @@ def pages() -> jinja2.Environment:
     return found
 
 
-@cache
-def in_short() -> dict[str, str]:
-    """Return every claim in at most ten words, by its artefact."""
-    return yaml.safe_load((Path(__file__).parent / "in_short.yaml").read_text(encoding="utf-8"))
-
-
 def _line(row: Any, parts: list, book: gate.Notebook | None) -> dict[str, str]:
-    """Return a claim's line of the table, and the names of its block."""
+    """Return a claim's line of the table, and the names of its block.
+
+    Its numbers are those of the claim's contrast, else of the part that decides.
+    """
     first = next(iter(_ranked(row.verdict, parts)), None)
+    contrast = declared()[row.artefact].contrast
+    first = next((part for part in parts if part.part == contrast), first)
     printed, share = _effect(row, first)
     return {
         "name": name_of(row.artefact),
         "anchor": anchor(row.artefact),
         "full_name": full_name(row.artefact),
-        "short": in_short().get(row.artefact, row.artefact),
+        "short": says(row.artefact),
         "verdict": _verdict(row, parts),
         "ours": _found(first, brief=True) if first is not None else "",
         "printed": printed,

@@ -33,13 +33,6 @@ def paper_rates() -> dict[str, tuple[float, float]]:
     }
 
 
-def six_updates() -> np.ndarray:
-    """Return six updates in the plane that point into different directions, (6, 2)."""
-    angles = np.deg2rad([0, 20, -35, 60, 130, 180])
-    lengths = np.array([1.0, 0.8, 1.1, 0.7, 0.9, 0.6])
-    return lengths[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
-
-
 # --- Remark 2: what the score costs ---------------------------------------------------------------
 
 

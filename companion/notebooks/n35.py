@@ -120,17 +120,13 @@ def scores(frame: pd.DataFrame, episodes: int, test_size: int) -> pd.DataFrame:
         instability: median absolute change of the accuracy from one episode to the next, after the
         first quarter; best: best accuracy; steps: SGD steps; seen: different samples used.
     """
-    late = frame[frame["episode"] > 0.9 * episodes]
-    found = late.groupby(["seed", "arm"])[["accuracy", "loss"]].mean()
-    change = frame.groupby(["seed", "arm"])["accuracy"].diff().abs()
-    settled = change[frame["episode"] > 0.25 * episodes]
-    found["instability"] = settled.groupby([frame["seed"], frame["arm"]]).median()
-    found["instability"] += 0.5 / test_size
-    runs = frame.groupby(["seed", "arm"])
-    found["best"] = runs["accuracy"].max()
-    found["steps"] = runs["steps"].sum()
-    found["seen"] = runs["n_seen"].max()
-    return found
+    by = ["seed", "arm"]
+    late = frame[frame["episode"] > 0.9 * episodes].groupby(by)[["accuracy", "loss"]].mean()
+    change = frame.groupby(by)["accuracy"].diff().abs()
+    settled = frame.assign(change=change)[frame["episode"] > 0.25 * episodes]
+    late["instability"] = settled.groupby(by)["change"].median() + 0.5 / test_size
+    whole = {"best": ("accuracy", "max"), "steps": ("steps", "sum"), "seen": ("n_seen", "max")}
+    return late.join(frame.groupby(by).agg(**whole))
 
 
 def mean_scores(found: pd.DataFrame, arms: Sequence[str]) -> pd.DataFrame:

@@ -18,7 +18,6 @@ from companion import story
 from companion.judging import tables
 from companion.notebooks.fats_shared import KEYWORDS, NAMES, TINY, Sizes
 from sflkit.fats import enumeration, stability
-from sflkit.fats.expected_time import rule_cost
 from sflkit.fats.forgetting import RULES
 from sflkit.fats.history import draw_history
 from sflkit.randomness import generator
@@ -45,6 +44,14 @@ def forgetting_by_hand() -> dict[str, pd.DataFrame]:
     Columns are the laws learned, after forgetting a_0 by the printed and the exact rule (or client
     A by Algorithm 3), and retrained.
     """
+
+    def shares(law: Mapping) -> list[float]:
+        found = [0.0] * sum(next(iter(law.values()))[1].samples_per_client)
+        for p, history in law.values():
+            first = history.samples_per_client[0] * history.clients[0, 0]
+            found[first + history.batches[0, 0, 0, 0]] += float(p)
+        return found
+
     learned = enumeration.drawn_law(**TINY)
     samples = {
         "learned,\nwith $a_0$": learned,
@@ -59,17 +66,11 @@ def forgetting_by_hand() -> dict[str, pd.DataFrame]:
         "Algorithm 3:\ndrawn again": enumeration.forgotten_law(learned, (0, None)),
         "retrained\nwithout A": enumeration.retrained_law([(0, None)], **three),
     }
-    shares = {
-        "sample": pd.DataFrame(0.0, ["$a_0$", "$a_1$", "$b_0$", "$b_1$"], list(samples)),
-        "client": pd.DataFrame(0.0, list("ABC"), list(clients)),
+    names = {"sample": ["$a_0$", "$a_1$", "$b_0$", "$b_1$"], "client": list("ABC")}
+    return {
+        level: pd.DataFrame({title: shares(law) for title, law in laws.items()}, names[level])
+        for level, laws in (("sample", samples), ("client", clients))
     }
-    for table, laws in zip(shares.values(), (samples, clients), strict=True):
-        for title, law in laws.items():
-            for p, history in law.values():
-                each = history.samples_per_client[0]
-                at = each * history.clients[0, 0] + history.batches[0, 0, 0, 0]
-                table.loc[table.index[at], title] += float(p)
-    return shares
 
 
 def enumerated(federations: Sequence[tuple[int, ...]] = FEDERATIONS) -> pd.DataFrame:
@@ -198,25 +199,6 @@ def printed_distances(
     settings |= {"seed": seed, "repeats": repeats}
     found = story.kept("distance of Algorithm 2 as printed", settings, make)
     return [enumeration.Distance(*pair) for pair in found]
-
-
-def rule_costs(sizes: Mapping[str, Sizes]) -> pd.DataFrame:
-    """Return how many samples each rule draws anew for one request, on average.
-
-    One row for each of the sizes, one column for each rule. "gradients" are those of the exact rule
-    as a share of a training, and "gradients, claim1" those of Claim 1's. Source: FATS, Appendix
-    B.2; `expected_time.rule_cost`.
-    """
-    rows = {}
-    for name, each in sizes.items():
-        whole = {key: int(value) for key, value in each.items()}
-        found = {rule: rule_cost(rule, **whole) for rule in RULES}
-        training = whole["clients_per_round"] * whole["local_steps"] * whole["rounds"]
-        rows[name] = {rule: cost.samples for rule, cost in found.items()} | {
-            "gradients": found["exact"].gradients / training,
-            "gradients, claim1": found["claim1"].gradients / training,
-        }
-    return pd.DataFrame.from_dict(rows, orient="index")
 
 
 def used_shares(

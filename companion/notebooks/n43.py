@@ -305,13 +305,6 @@ def several_requests(several: pd.DataFrame, drawn: pd.DataFrame) -> dict[str, An
     return parts
 
 
-def best_shares(exact: pd.DataFrame, streaming: bool) -> pd.Series:
-    """Return FRS's share that the best K needs, indexed by data set and number of requests."""
-    mine = exact[exact["streaming"] == streaming]
-    share = mine["exact"] / (mine["T"] * (mine["w"] if streaming else 1))
-    return share.groupby([mine["data"], mine["w"]]).min()
-
-
 def notes(several: pd.DataFrame, shares: pd.DataFrame, runs: int) -> dict[str, str]:
     """Return the note of each verdict; `several` is `exact_several`."""
     most = several[(several["data"] == "femnist") & ~several["streaming"]]
@@ -319,28 +312,23 @@ def notes(several: pd.DataFrame, shares: pd.DataFrame, runs: int) -> dict[str, s
     at_once = ", ".join(
         f"{row.exact / row.T:.2f} with K = {row.K}" for row in most.iloc[[0, -1]].itertuples()
     )
-    best = ", ".join(
-        f"{way} {best_shares(several, streaming).max():.2f}"
-        for way, streaming in (("at once", False), ("one by one", True))
-    )
+    share = several["exact"] / several["T"] / several["w"].where(several["streaming"], 1)
+    least = share.groupby([several["streaming"], several["data"], several["w"]]).min()
+    at_best = least.groupby(level="streaming").max()  # FRS's share that the best K needs, at most
+    off = misses(beside_figure6())["mean, %"].xs("recomputed work", level=1)
     few = f"{runs} histories a point; the paper averages five runs, too few to see these trends"
     high = shares.max()
     return {
         "fats-fig2": few,
-        "fats-fig6": f"{few}. The exact work is {_points_off()} above the authors' points in the "
-        "mean (ERRATA 86)",
-        "fats-fig3": f"at the best K the largest share of FRS's time is {best}; FEMNIST, "
+        "fats-fig6": f"{few}. The exact work is {off['samples']:.0f} % (samples) and "
+        f"{off['clients']:.0f} % (clients) above the authors' points in the mean (ERRATA 86)",
+        "fats-fig3": f"at the best K the largest share of FRS's time is at once "
+        f"{at_best[False]:.2f}, one by one {at_best[True]:.2f}; FEMNIST, "
         f"{most['w'].iloc[0]} clients at once: {at_once}",
         "fats-bytes": f"at most {high['one_samples']:.2f} of FRS's bytes for a sample and "
         f"{high['one_clients']:.2f} for a client; ten or five at once "
         f"{high['several_samples']:.2f} and {high['several_clients']:.2f}",
     }
-
-
-def _points_off() -> str:
-    """Say how far the exact means at the authors' sizes lie above the points of Fig. 6."""
-    off = misses(beside_figure6())["mean, %"].xs("recomputed work", level=1)
-    return f"{off['samples']:.0f} % (samples) and {off['clients']:.0f} % (clients)"
 
 
 def _by_run(frame: pd.DataFrame, column: str) -> pd.DataFrame:

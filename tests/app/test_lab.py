@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
-
-import nbclient
 import nbformat
 import pytest
 from jupyter_server.auth import IdentityProvider
@@ -15,7 +11,6 @@ from traitlets.config.loader import PyFileConfigLoader
 
 from companion import story
 from companion.app import gate, lab, refresh
-from sflkit import paths
 from tests.helpers import DRAW, ROOT, git, write_notebook
 
 CONFIG = PyFileConfigLoader("jupyter_server_config.py", str(ROOT / "docs" / "lab")).load_config()
@@ -35,39 +30,6 @@ def committed(clone):
     git("add", "--all")
     git("commit", "-q", "-m", "all")
     return path
-
-
-def by_hand(path, **changes):
-    """Run a notebook as JupyterLab does, in a kernel of its own, and return what it printed."""
-    book = nbformat.read(path, as_version=4)
-    for cell in book.cells:
-        if "parameters" in cell.metadata.get("tags", []):
-            for name, value in changes.items():
-                pattern = rf"^({name}: \w+ = )\S+"
-                cell.source, found = re.subn(pattern, rf"\g<1>{value!r}", cell.source, flags=re.M)
-                assert found == 1, name
-    nbclient.execute(book, cwd=str(path.parent))
-    outputs = [output for cell in book.cells[1:] for output in cell.outputs]
-    return "".join(output.get("text", "") for output in outputs)
-
-
-def test_exploring_leaves_what_is_published_as_it_is(committed, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setenv(paths.PUBLISH, "1")
-        assert by_hand(committed) == ""
-    git("add", "figures")
-    git("commit", "-q", "-m", "figures")
-    said = by_hand(committed, rounds=50)
-    assert git("status", "--porcelain") == ""
-    drawn = os.path.join("out", "figures")
-    assert said == (
-        "other parameters than the published ones: rounds = 50 in place of 3. What was not "
-        "published is computed here; figures go to out/figures, and there is no verdict\n"
-        f"{drawn}/sfl-fig2.png written; what is published in figures/ stays as it is\n"
-    )
-    folder = committed.parents[1]
-    assert "reproduced" in (folder / "figures" / "verdicts.csv").read_text()
-    assert "not reproduced" in (folder / drawn / "verdicts.csv").read_text()
 
 
 def test_opening_a_notebook_changes_no_file(committed):

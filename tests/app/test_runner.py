@@ -144,7 +144,8 @@ def test_figures_go_on_after_a_failure_and_name_it_and_page_90_comes_last(clone)
     assert "sfl-fig2,reproduced" in printed(
         nbformat.read(clone / "notebooks" / "90_all.ipynb", as_version=4)
     )
-    assert "[Example](notebooks/10_first.ipynb)" in (clone / "README.md").read_text()
+    guide = (clone / "docs" / "guides" / "notebooks.md").read_text()
+    assert "[Example](../../notebooks/10_first.ipynb)" in guide
     write_notebook(clone / "notebooks" / "12_second.ipynb", artefacts=())  # mended
     result = sflkit("figures", "--only", "12")
     assert result.returncode == 0 and "12_second: changed" in result.stdout

@@ -49,12 +49,8 @@ OF_OBJECTS = ("abc", 3, NAN, [], OBJECT, None)
 INSIDE = {
     "batches": r"client \d+, step \d+",
     "requests": "client|sample",
-    "targets": "client|sample",
-    "arms": "arm",
     "configs": "config",
     "name": "device|strategy",
-    "x": "samples",
-    "y": "samples",
     "stream": "shares|counts|rounds",
     "rule": "theta",
     "channels": "convolutions",
@@ -155,8 +151,8 @@ GIVES_NAN = "objective:tx_watt finish:local_steps"
 # Messages that say less, of calls and arguments.
 KNOWN_AS_VAGUE = """
     local_sgd:batches local_sgd-of-rows:data local_sgd-of-rows:rows fisher_sgd:data evaluate:[xy]
-    exact_discrepancy*:* run-of-*:stream draw_devices:n_clients request_files:users
-    windows-of-stores:slots pachinko:fine pachinko:coarse LabelStream:transition
+    exact_discrepancy*:* run-of-*:stream draw_devices:n_clients
+    windows-of-stores:slots pachinko:fine pachinko:coarse
     draw_test_set:labels"""
 
 

@@ -21,7 +21,6 @@ def outcomes():
         how = dressed_calls.outcome(case)
         if how.word == "slow":  # a first import, or a busy machine; what hangs, hangs again
             how = dressed_calls.outcome(case)
-        campaign.count(case.kind, how.word)
         found.append((case, how))
     return found
 

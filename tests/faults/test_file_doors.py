@@ -35,7 +35,6 @@ def test_what_lies_in_a_files_place(tmp_path, act, cases):
     bad = []
     for number, (door, kind) in list(enumerate(cases))[:: 1 if campaign.N else 7]:
         found = act(door, kind, tmp_path / f"{number}" / "folder")
-        campaign.count(f"{act.__name__} {kind}", found.word)
         if found.word not in ("good", "right"):
             bad.append((door.name, kind, *found))
     assert not bad
@@ -85,5 +84,4 @@ def test_two_writers(tmp_path, door):
         folder = tmp_path / f"{number}"
         folder.mkdir()
         found = together(door, folder, rights)
-        campaign.count("two writers", found.word)
         assert found.word == "right", found

@@ -46,11 +46,9 @@ def test_figures(clone):
     for number in campaign.tries(1):
         moment = campaign.generator("figures", number).uniform(0.1, seconds)
         shutil.rmtree(folder)
-        with campaign.attempt("kill -9 of figures") as trial:
-            campaign.kill(subprocess.Popen(command, **QUIET), moment)
-            trial.recover()
-            whole(command)
-            assert campaign.contents(folder) == right  # and no temporary file
+        campaign.kill(subprocess.Popen(command, **QUIET), moment)
+        whole(command)
+        assert campaign.contents(folder) == right  # and no temporary file
 
 
 @pytest.mark.slow
@@ -65,19 +63,15 @@ def test_paper(planned, monkeypatch):
         moment = campaign.generator("paper", number).uniform(0.1, seconds)
         shutil.rmtree(folder)
         log.unlink()
-        with campaign.attempt("kill -9 of the published runs") as trial:
-            campaign.kill(subprocess.Popen(command, **QUIET), moment)
-            trial.recover()
-            found = shelf.survey(folder)
-            assert not [
-                wrong for wrong in found.damaged.values() if "without a record" not in wrong
-            ]
-            whole(command)
-            assert found.records.items() <= shelf.survey(folder).records.items()
-            assert records(folder) == right and not shelf.survey(folder).damaged
-            # Two were in flight at the kill; no other ran twice.
-            assert log.read_text().count("start") <= len(right) + 2
-            assert not list(folder.rglob("*.tmp"))
+        campaign.kill(subprocess.Popen(command, **QUIET), moment)
+        found = shelf.survey(folder)
+        assert not [wrong for wrong in found.damaged.values() if "without a record" not in wrong]
+        whole(command)
+        assert found.records.items() <= shelf.survey(folder).records.items()
+        assert records(folder) == right and not shelf.survey(folder).damaged
+        # Two were in flight at the kill; no other ran twice.
+        assert log.read_text().count("start") <= len(right) + 2
+        assert not list(folder.rglob("*.tmp"))
 
 
 def records(folder):
@@ -118,29 +112,27 @@ def test_unlearning_request(tmp_path):
         command = [sys.executable, "-c", SERVING, str(path), str(ROOT), str(number)]
         child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert child.stdout.readline() == "ready\n"
-        with campaign.attempt("kill -9 of an unlearning request") as trial:
-            campaign.kill(child, moment)
-            trial.recover()
-            said = [line.split() for line in child.stdout.read().splitlines()]
-            child.stdout.close()
-            asked, served = (
-                {(int(k), int(s)) for word, k, s in said if word == wanted}
-                for wanted in ("ask", "done")
-            )
-            left = load(path)
-            forgotten = set(left.history.forgotten)
-            assert served <= forgotten <= asked
-            if left.status == "pending":
-                with pytest.raises(PendingRequestError):
-                    _ = left.params
-            # Who touched what is forgotten would get NaN, and another model than one that never
-            # saw it.
-            clean = poisoned(clients, forgotten)
-            done = resume(task, clean, left, path=path, until=left.history.rounds)
-            assert load(path).status == "clean"
-            anew = learn(task, clean, left.history, 0.3, start=task.init(0))
-            assert torch.equal(done.params, anew.params)
-            assert {file.name for file in path.parent.iterdir()} == {"state.npz"}
+        campaign.kill(child, moment)
+        said = [line.split() for line in child.stdout.read().splitlines()]
+        child.stdout.close()
+        asked, served = (
+            {(int(k), int(s)) for word, k, s in said if word == wanted}
+            for wanted in ("ask", "done")
+        )
+        left = load(path)
+        forgotten = set(left.history.forgotten)
+        assert served <= forgotten <= asked
+        if left.status == "pending":
+            with pytest.raises(PendingRequestError):
+                _ = left.params
+        # Who touched what is forgotten would get NaN, and another model than one that never
+        # saw it.
+        clean = poisoned(clients, forgotten)
+        done = resume(task, clean, left, path=path, until=left.history.rounds)
+        assert load(path).status == "clean"
+        anew = learn(task, clean, left.history, 0.3, start=task.init(0))
+        assert torch.equal(done.params, anew.params)
+        assert {file.name for file in path.parent.iterdir()} == {"state.npz"}
 
 
 SWEEPING = textwrap.dedent("""
@@ -180,12 +172,10 @@ def test_sweep(tmp_path, monkeypatch, backend):
     for number in campaign.tries(1, 0.3):
         moment = campaign.generator(f"sweep on {backend}", number).uniform(0.1, seconds)
         shutil.rmtree(folder)
-        with campaign.attempt(f"kill -9 of a sweep on {backend}") as trial:
-            campaign.kill(subprocess.Popen(command, **QUIET), moment)
-            trial.recover()
-            kept = records(folder)
-            assert kept.items() <= right.items()
-            whole(command)
-            assert records(folder) == right
-            assert not [key for key in right if store.look(key, folder).wrong]
-            assert not [name for name in campaign.contents(folder) if name.endswith(".tmp")]
+        campaign.kill(subprocess.Popen(command, **QUIET), moment)
+        kept = records(folder)
+        assert kept.items() <= right.items()
+        whole(command)
+        assert records(folder) == right
+        assert not [key for key in right if store.look(key, folder).wrong]
+        assert not [name for name in campaign.contents(folder) if name.endswith(".tmp")]

@@ -77,11 +77,10 @@ def test_every_corruption_is_named(copy, monkeypatch):
         rng = campaign.generator(f"published {kind}", number)
         file = rng.choice(sorted(copy.glob(KINDS[kind])))
         right = file.read_bytes()
-        with campaign.attempt("corruption of published files"):
-            file.write_bytes(corrupted(file, rng))
-            code, lines = checked()
-            new = [line for line in lines if line not in before]
-            assert code == 1 and any(file.name in line for line in new), (kind, file, new)
+        file.write_bytes(corrupted(file, rng))
+        code, lines = checked()
+        new = [line for line in lines if line not in before]
+        assert code == 1 and any(file.name in line for line in new), (kind, file, new)
         file.write_bytes(right)
     assert checked()[1] == before
 
@@ -104,5 +103,4 @@ def test_what_is_no_file_of_its_kind_is_named(copy, monkeypatch):
             shutil.rmtree(file) if file.is_dir() else file.unlink()
             file.write_bytes(content)
         missed = [kind for kind, file in place.items() if not any(file.name in x for x in lines)]
-        campaign.count("published: no file of its kind", "good", len(place) - len(missed))
         assert code == 1 and not missed, (missed, lines)

@@ -102,17 +102,14 @@ def test_processes_that_forget_on_one_state(tmp_path, kind, n):
     for number in campaign.tries(3, 2.0):
         path = tmp_path / f"{number}"
         path.write_bytes(content)
-        with campaign.attempt(f"{n} processes forget {kind} on one state"):
-            for queue, target in zip(orders, TARGETS[kind]):
-                queue.put((path, target, number))
-            words = sum((answers.get(timeout=60) for _ in crew), collections.Counter())
-            words += judged(path, TARGETS[kind][:n])
-            found += words
-            bad = {word: words[word] for word in ("lost", "unreadable", "dirty", "starved")}
-            assert not any(bad.values()), (bad, dict(words))
+        for queue, target in zip(orders, TARGETS[kind]):
+            queue.put((path, target, number))
+        words = sum((answers.get(timeout=60) for _ in crew), collections.Counter())
+        words += judged(path, TARGETS[kind][:n])
+        found += words
+        bad = {word: words[word] for word in ("lost", "unreadable", "dirty", "starved")}
+        assert not any(bad.values()), (bad, dict(words))
     for queue, process in zip(orders, crew):
         queue.put(None)
         process.join(30)
-    names = ("lost", "unreadable", "dirty", "starved", "refused", "broken")
-    print(f"\n{n} processes, {kind}:", ", ".join(f"{found[name]} {name}" for name in names))
     assert found["broken"] == 0

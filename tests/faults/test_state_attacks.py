@@ -24,8 +24,6 @@ from tests.fats.state_attacks import ATTACKS, BAD, attacked, world
 from tests.faults import campaign
 from tests.helpers import ROOT
 
-WORDS = ("refused", "exact", *BAD)
-
 
 @pytest.fixture(scope="module")
 def states(tmp_path_factory):
@@ -39,7 +37,6 @@ def test_attacks(states, tmp_path, kind):
         (tmp_path / str(number)).mkdir()
         rng = campaign.generator(kind, number)
         found[attacked(states, tmp_path / str(number), kind, rng)] += 1
-    print(f"\n{kind}:", ", ".join(f"{found[word]} {word}" for word in WORDS))
     assert not any(found[word] for word in BAD)
 
 

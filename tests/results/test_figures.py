@@ -207,27 +207,6 @@ def verdict(artefact, held=True, level="full", note=""):
     return claim.judge({"order": evidence}, setting=setting, note=note)
 
 
-def test_verdicts_are_one_row_an_artefact_and_the_last_counts(clone):
-    for item in (
-        verdict("sfl-fig10", level="stand-in"),
-        verdict("sfl-fig2"),
-        verdict("sfl-fig2", held=False, note='a "quoted", note'),
-    ):
-        file = tables.record(item)
-    assert file == clone / "figures" / "verdicts.csv"
-    table = pd.read_csv(file, keep_default_na=False)
-    assert table["artefact"].tolist() == ["sfl-fig2", "sfl-fig10"]
-    assert table["verdict"].tolist() == ["not reproduced", "reproduced"]
-    assert table["note"][0] == 'a "quoted", note' and table["n_seeds"].tolist() == [0, 0]
-    before = file.read_bytes()
-    tables.record(verdict("sfl-fig10", level="stand-in"))
-    assert file.read_bytes() == before
-    assert tables.all_parts()[["artefact", "answer"]].to_numpy().tolist() == [
-        ["sfl-fig2", "no"],
-        ["sfl-fig10", "yes"],
-    ]
-
-
 @pytest.fixture
 def two():
     """Two claims, declared for this test."""
