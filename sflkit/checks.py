@@ -105,9 +105,8 @@ def instance(name: str, value: Any, kind: type[Value]) -> Value:
     """
     if isinstance(value, kind):
         return value
-    article = "an" if kind.__name__[0] in "AEIO" else "a"
     raise ValueError(
-        f"{name} must be {article} {kind.__module__}.{kind.__name__}; "
+        f"{name} must be a {kind.__module__}.{kind.__name__}; "
         f"it is {shown(value, 80)} of type {type(value).__name__}"
     )
 
@@ -263,20 +262,22 @@ def array(
         out = out.astype(float, copy=False)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name}={shown(value)} must be an array of numbers") from None
+    bad = ~np.isfinite(out)
+    return _bounded(name, out, ndim, "finite numbers", bad, low, high, above)
+
+
+def _bounded(
+    name: str, out: np.ndarray, ndim: int | None, what: str, bad: np.ndarray, *bounds: float | None
+) -> np.ndarray:
+    """Return an array of so many axes without a `bad` entry, and with all inside the bounds, which
+    are low, high and, of numbers, above."""
     if ndim is not None and out.ndim != ndim:
         raise ValueError(f"{name} has shape {out.shape}; it must have {ndim} axes")
-    bad = ~np.isfinite(out)
-    if low is not None:
-        bad |= out < low
-    if high is not None:
-        bad |= out > high
-    if above is not None:
-        bad |= out <= above
+    for beyond, bound in zip((np.less, np.greater, np.less_equal), bounds):
+        bad = bad if bound is None else bad | beyond(out, bound)
     if bad.any():
-        raise ValueError(
-            f"{name} holds {float(out[bad][0])!r}; "
-            f"entries must be finite numbers{limits(low, high, above)}"
-        )
+        first = out[bad][0].item()
+        raise ValueError(f"{name} holds {first!r}; entries must be {what}{limits(*bounds)}")
     return out
 
 
@@ -330,14 +331,7 @@ def integers(
         # entry by entry, since floats do not tell all integers of an array of objects apart
         exact = [int(entry) for entry in out.flat] if out.dtype == object else floats
         out = np.reshape(np.array(exact, dtype=np.int64), floats.shape)
-    if ndim is not None and out.ndim != ndim:
-        raise ValueError(f"{name} has shape {out.shape}; it must have {ndim} axes")
-    top = LARGEST if high is None else high
-    bad = out > top if low is None else (out < low) | (out > top)
-    if bad.any():
-        raise ValueError(
-            f"{name} holds {out[bad][0].item()!r}; entries must be integers{limits(low, high)}"
-        )
+    out = _bounded(name, out, ndim, "integers", out > LARGEST, low, high)
     return out.astype(np.int64, copy=False)
 
 

@@ -15,7 +15,6 @@ import pytest
 from distributed.protocol import pickle as travel
 from pydantic import field_validator, model_validator
 
-from companion.notebooks import label_only, toy_problem
 from sflkit.config import (
     Count,
     Flag,
@@ -28,23 +27,10 @@ from sflkit.config import (
     checked,
     settings,
 )
-from sflkit.datastreams import training as datastreams
-from sflkit.datastreams.config import DataStreamsConfig
-from sflkit.fats import membership
-from sflkit.fats import training as fats
-from sflkit.fats.config import FATSConfig, MembershipConfig
-from sflkit.osafl import centralised
-from sflkit.osafl import training as osafl
-from sflkit.osafl.config import OSAFLConfig
+from sflkit.fats.config import FATSConfig
 from sflkit.registry import Registry, Rule
-from sflkit.runs import archive
-from sflkit.runs.keys import config_dict, result_key
-from sflkit.sfl import cache_paths, discrepancy
-from sflkit.sfl import training as sfl
+from sflkit.runs.keys import config_dict
 from sflkit.sfl.config import SFLConfig
-from tests.helpers import ROOT
-
-RESULTS = ROOT / "data" / "results"
 
 RULES = Registry("cache rule", {"fifo": Rule(list, "FIFO"), "drsr": Rule(list, "DRSR")})
 
@@ -302,30 +288,3 @@ def test_a_function_takes_its_arguments_as_its_annotations_say():
             call()
     with pytest.raises(TypeError, match="missing"):
         counted("fifo")
-
-
-PUBLISHED = {
-    "datastreams-training": (datastreams.run, DataStreamsConfig),
-    "fats-membership": (membership.run, MembershipConfig),
-    "fats-training": (fats.run, FATSConfig),
-    "osafl-centralised": (centralised.run, centralised.CentralisedConfig),
-    "osafl-training": (osafl.run, OSAFLConfig),
-    "sfl-caches": (cache_paths.run, SFLConfig),
-    "sfl-discrepancy": (discrepancy.run, discrepancy.DiscrepancyConfig),
-    "sfl-label-only": (label_only.run, label_only.LabelOnlyConfig),
-    "sfl-toy-problem": (toy_problem.run, toy_problem.SyntheticConfig),
-    "sfl-training-full-start": (sfl.full_start, SFLConfig),
-}
-
-
-def test_all_experiments_are_here():
-    assert list(PUBLISHED) == archive.experiments(RESULTS)
-
-
-@pytest.mark.parametrize("experiment", PUBLISHED)
-def test_published_results_keep_their_keys(experiment):
-    run, config = PUBLISHED[experiment]
-    records = archive.read(experiment, RESULTS).records
-    assert records
-    for key, record in records.items():
-        assert result_key(run, config(**record["config"])) == record["key"] == key

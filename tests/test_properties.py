@@ -180,8 +180,8 @@ SMALL = {
     "char_rnn": ((12,), {"vocabulary": 9, "hidden": 24}),
     "char_mlp": ((12,), {"vocabulary": 9, "hidden": 24}),
     "osafl_fcn": ((20,), {"hidden": (8, 6)}),
-    "osafl_cnn": ((872,), {"image": (3, 17, 17), "channels": (4, 5), "hidden": 12}),
-    "osafl_squeezenet1": ((872,), {"image": (3, 17, 17)}),
+    "osafl_cnn": ((3077,), {"channels": (4, 5), "hidden": 12}),
+    "osafl_squeezenet1": ((3077,), {}),
     "osafl_lstm": ((6,), {"embedding": 5, "hidden": 12, "layers": 2}),
 }
 RATES = {"vgg16": 0.01, "osafl_squeezenet1": 0.02, "osafl_lstm": 1.0}

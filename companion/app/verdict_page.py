@@ -16,6 +16,7 @@ import pandas as pd
 from companion import templates
 from companion.app import gate
 from companion.app.artefacts import PAPERS, anchor, by_paper, full_name, name_of, says
+from companion.claims import declared
 from companion.judging import rules, tables
 from companion.judging.claims import DECIDES_OPEN, NO_HEADROOM, NOT_SEEN, in_full, parts_held
 from companion.judging.rules import TOO_SMALL
@@ -90,8 +91,13 @@ def pages() -> jinja2.Environment:
 
 
 def _line(row: Any, parts: list, book: gate.Notebook | None) -> dict[str, str]:
-    """Return a claim's line of the table, and the names of its block."""
+    """Return a claim's line of the table, and the names of its block.
+
+    Its numbers are those of the claim's contrast, else of the part that decides.
+    """
     first = next(iter(_ranked(row.verdict, parts)), None)
+    contrast = declared()[row.artefact].contrast
+    first = next((part for part in parts if part.part == contrast), first)
     printed, share = _effect(row, first)
     return {
         "name": name_of(row.artefact),

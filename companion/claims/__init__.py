@@ -9,6 +9,7 @@ A file has claims, declared before the runs that judge them, and names what they
 | lists | name -> rows for a `for` |
 | rules | name -> rule |
 | claims | `artefact`, `text`, `source`, `parts`, `refuted_by`; `printed` if numbers are, `fitted` |
+| | and `contrast`, the part whose numbers a table of all claims shows |
 | questions | in place of claims: `name`, `text`, `parts`, `refuted_by`; no part is a paper's |
 
 A part has `key`, `sentence` and `rule`, and where they apply `role`, `erratum`, `corrects`,

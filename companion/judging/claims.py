@@ -263,12 +263,15 @@ class Claim:
         The numbers that the paper prints, in words.
     fitted : bool
         Whether a reading that judges it was chosen by its own numbers; a part may say otherwise.
+    contrast : str
+        The key of the part whose numbers stand for the claim in a table of all claims, such as the
+        method minus the best of its opponents; "" takes the part that decides the verdict.
 
     Raises
     ------
     ValueError
-        If a text is missing or too long, the parts are not as described, or a part needs a control
-        that is no part or needs one itself.
+        If a text is missing or too long, the parts are not as described, a part needs a control
+        that is no part or needs one itself, or the contrast is no part.
     """
 
     artefact: str
@@ -278,6 +281,7 @@ class Claim:
     refuted_by: str
     printed: str = ""
     fitted: bool = False
+    contrast: str = ""
 
     def __post_init__(self):
         checks.flag("fitted", self.fitted)
@@ -292,6 +296,10 @@ class Claim:
         keys = [part.key for part in self.parts]
         if len(set(keys)) < len(keys):
             raise ValueError(f"claim {self.artefact!r} has two parts of one key among {keys}")
+        if self.contrast and self.contrast not in keys:
+            raise ValueError(
+                f"claim {self.artefact!r}: contrast={self.contrast!r} must be one of {keys}"
+            )
         if not any(part.role == "paper" for part in self.parts):
             raise ValueError(f"claim {self.artefact!r} has no part with a rule for what is claimed")
         printed = {part.key for part in self.parts if part.role == "paper"}

@@ -148,42 +148,32 @@ _SETTINGS: dict[str, tuple[dict[str, int], Rule | None]] = {
 
 
 def _equals_loop(task: _Task, changes: dict[str, int], rule: Rule | None) -> bool:
-    """Compare iterate and output after three rounds with (5) to (9) as a plain loop."""
+    """Compare iterate and output after three rounds with (5) to (9) as a plain loop.
+
+    A client takes E steps of softmax regression on K samples.
+    """
     config = replace(DEMO, arms=DEMO.arms[1:], rates=(0.1,), radius=None, **changes)
     arms = Arms(config, task.clients, task.p[1:], task.memory, weights=rule)
     theta, output, mass = arms.params[0].cpu().numpy().astype(float), 0.0, 0.0
+    inputs, targets = task.clients.x, np.eye(2)[task.clients.y]
+    d = inputs.shape[1]
     for t, at in enumerate(task.stored[:LOOP_ROUNDS], 1):
         arms.step(t, at)
         moves, totals = [], []
         for m, ids in at.items():
-            p_m = task.p[1, m]
+            p_m, local = task.p[1, m], theta.copy()
             lam = rule(t, m, ids, p_m) if rule else np.full(len(ids), p_m / task.memory[m])
-            moves.append(_local_move(task.clients, config, theta, t, m, ids, lam))
+            for pick in mini_batches(
+                len(ids), config.batch_size, config.local_steps, config.seed, m, t
+            ):
+                x, factor = inputs[ids[pick]], len(ids) / len(pick) * lam[pick] / lam.sum()
+                chance = np.exp(x @ local[: 2 * d].reshape(2, d).T + local[2 * d :])
+                chance /= chance.sum(axis=1, keepdims=True)
+                residual = factor[:, None] * (chance - targets[ids[pick]])
+                local -= 0.1 * np.concatenate([(residual.T @ x).ravel(), residual.sum(axis=0)])
+            moves.append(local - theta)
             totals.append(lam.sum())
         output, mass = output + sum(totals) * theta, mass + sum(totals)  # (6)
         theta = theta + np.average(moves, axis=0, weights=totals)  # (5)
     found = np.stack([arms.params[0].cpu().numpy(), arms.averaged[0].cpu().numpy()])
     return bool(np.abs(found - [theta, output / mass]).max() < SAME)
-
-
-def _local_move(
-    clients: Any,
-    config: DataStreamsConfig,
-    theta: np.ndarray,
-    t: int,
-    m: int,
-    ids: np.ndarray,
-    lam: np.ndarray,
-) -> np.ndarray:
-    """Return what client m adds to theta in round t: E steps of softmax regression on K samples."""
-    local, (n_classes, d) = theta.copy(), (2, clients.x.shape[1])
-    steps = mini_batches(len(ids), config.batch_size, config.local_steps, config.seed, m, t)
-    for pick in steps:
-        x, y = clients.x[ids[pick]], clients.y[ids[pick]]
-        factor = len(ids) / len(pick) * lam[pick] / lam.sum()
-        chance = np.exp(x @ local[: n_classes * d].reshape(n_classes, d).T + local[n_classes * d :])
-        chance /= chance.sum(axis=1, keepdims=True)
-        residual = factor[:, None] * (chance - np.eye(n_classes)[y])
-        gradient = np.concatenate([(residual.T @ x).ravel(), residual.sum(axis=0)])
-        local -= config.rates[0] * gradient
-    return local - theta

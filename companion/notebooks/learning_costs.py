@@ -9,7 +9,7 @@ gradient of the mean loss is theta, L = 3/2, and E|theta|^2 follows an exact rec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +26,6 @@ from sflkit.randomness import generator
 GRAD_VAR = 4.0  # G^2
 LOSS_GAP = 0.5  # |theta_0| = 1
 LONG = 4000  # rounds of the clients that disagree
-UNIT = {"loss_gap": 1.0, "smoothness": 1.0, "grad_var": 1.0, "heterogeneity": 1.0}
 
 
 # --- Lemma 4 on problems with known constants -----------------------------------------------------
@@ -41,11 +40,20 @@ class Trained(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """The noisy problem: curvatures a_k (M,), the sizes without E, and Lemma 4's constants."""
+    """The noisy problem at sizes without E: half of the clients have a_k = 1/2, half 3/2."""
 
-    curvature: np.ndarray
     sizes: dict[str, int]
-    constants: dict[str, float]
+
+    @property
+    def curvature(self) -> np.ndarray:
+        """The a_k, (M,)."""
+        return np.tile([0.5, 1.5], self.sizes["n_clients"] // 2)
+
+    @property
+    def constants(self) -> dict[str, float]:
+        """Lemma 4's constants but for lambda, and M and N."""
+        own = {name: self.sizes[name] for name in ("n_clients", "samples_per_client")}
+        return {"loss_gap": LOSS_GAP, "smoothness": 1.5, "grad_var": GRAD_VAR} | own
 
     @property
     def heterogeneity(self) -> float:
@@ -75,47 +83,25 @@ class Problem(NamedTuple):
         return bounds.corollary6(**self.held | other, alpha=1, steps=10**6).value
 
 
-def problem(
-    *,
-    n_clients: int,
-    samples_per_client: int,
-    clients_per_round: int,
-    batch_size: int,
-    rounds: int,
-    local_steps: Sequence[int],
-) -> Problem:
-    """Return the noisy problem.
+def problem(*, local_steps: Sequence[int], **sizes: int) -> Problem:
+    """Return the noisy problem at sizes without E.
 
     Raises
     ------
     ValueError
         For an odd number of clients, or where Theorem 5's conditions fail for one of `local_steps`.
     """
-    if checks.integer("n_clients", n_clients, 2) % 2:
+    n_clients = checks.integer("n_clients", sizes["n_clients"], 2)
+    if n_clients % 2:
         raise ValueError(
             f"n_clients={n_clients} must be even: half of the clients are flat, half are steep"
         )
-    curvature = np.tile([0.5, 1.5], n_clients // 2)
-    sizes = {
-        "n_clients": n_clients,
-        "samples_per_client": samples_per_client,
-        "clients_per_round": clients_per_round,
-        "batch_size": batch_size,
-        "rounds": rounds,
-    }
-    constants = {
-        "loss_gap": LOSS_GAP,
-        "smoothness": 1.5,
-        "grad_var": GRAD_VAR,
-        "n_clients": n_clients,
-        "samples_per_client": samples_per_client,
-    }
-    found = Problem(curvature, sizes, constants)
+    found = Problem(sizes)
     for e in local_steps:
         if not found.theorem5(e).feasible:
             raise ValueError(
-                f"rounds={rounds} are too few for Theorem 5 with local_steps={e}; raise rounds or "
-                "lower batch_size"
+                f"rounds={sizes['rounds']} are too few for Theorem 5 with local_steps={e}; raise "
+                "rounds or lower batch_size"
             )
     return found
 
@@ -235,15 +221,6 @@ def disagreeing() -> pd.DataFrame:
     return found.assign(ratio=found["value"] / found["bound"])
 
 
-def one_jump() -> tuple[float, bounds.Bound]:
-    """Return value and bound where Lemma 4 is tight: one parabola, E = 1, eta just below 1/L."""
-    bound = bounds.lemma4(
-        loss_gap=0.5, smoothness=1.0, grad_var=0.0, heterogeneity=1.0, local_steps=1, n_clients=1,
-        samples_per_client=1, steps=LONG, rho_s=LONG, rho_c=LONG, rate=0.999,
-    )  # fmt: skip
-    return (1 - 0.001 ** (2 * LONG)) / (1 - 0.001**2) / LONG, bound
-
-
 def eight_and_nine(seed: int) -> np.ndarray:
     """Return (8), computed from K and b, and (9), from rho_S and rho_C, in 200 random settings."""
     rng, pairs = generator(seed, "monte_carlo", 1), []
@@ -264,20 +241,6 @@ def eight_and_nine(seed: int) -> np.ndarray:
 
 
 # --- Theorem 5, Corollary 6 and Remark 2 ----------------------------------------------------------
-
-
-def conditions(sizes: Mapping[str, Sizes]) -> pd.DataFrame:
-    """Return the rounds that Theorem 5 asks for with unit constants, beside those of Table 2."""
-    rows = []
-    for name, each in sizes.items():
-        rho = stability.stability(**each)
-        rest = {key: each[key] for key in ("n_clients", "samples_per_client", "local_steps")}
-        steps = each["local_steps"] * each["rounds"]
-        theorem = bounds.theorem5(**UNIT, **rest, steps=steps, rho_s=rho.rho_s, rho_c=rho.rho_c)
-        root = theorem.gamma**0.5
-        rows.append((name, each["rounds"], 2 / root, theorem.value, 3 * root))
-    columns = ["setting", "R", "R needed", "Theorem 5", "stability cost"]
-    return pd.DataFrame(rows, columns=columns)
 
 
 def random_settings(seed: int) -> pd.DataFrame:
@@ -311,19 +274,11 @@ def shared_steps(problem: Problem, local_steps: Sequence[int]) -> pd.DataFrame:
     rows, many = [], {"n_clients": 8000, "samples_per_client": 600}
     for e in local_steps:
         for k in (1, 2, 4, 5, 10, 20):
-            sizes = problem.sizes | many | {"clients_per_round": k, "batch_size": 20 // k}
-            wide = Problem(problem.curvature, sizes, problem.constants | many)
-            mean = exact_means(problem.curvature, sizes, [wide.theorem5(e).rate], e)[0]
+            each = {"clients_per_round": k, "batch_size": 20 // k}
+            wide = Problem(problem.sizes | many | each)
+            mean = exact_means(wide.curvature, wide.sizes, [wide.theorem5(e).rate], e)[0]
             rows.append((e, wide.setting(e)["rho_c"], mean))
     return pd.DataFrame(rows, columns=["E", "rho_C", "exact"])
-
-
-def few_samples() -> dict[float, stability.Plan]:
-    """Return what Algorithm 1 plans for rho_S = 0.4 at rho_C = rho_S / E and at half of it."""
-    sizes = {"n_clients": 1000, "samples_per_client": 20, "local_steps": 2, "rounds": 100}
-    return {
-        share: stability.plan(rho_s=0.4, rho_c=share * 0.4 / 2, **sizes) for share in (1.0, 0.5)
-    }
 
 
 def longer_training() -> pd.DataFrame:
@@ -334,14 +289,12 @@ def longer_training() -> pd.DataFrame:
     exact (mean squared gradient at Theorem 5's step) and time (mean share of a training that is
     repeated for one sample).
     """
-    rows, few = [], {"n_clients": 10, "samples_per_client": 10}
-    curvature = np.tile([0.5, 1.5], 5)
-    constants = {"loss_gap": LOSS_GAP, "smoothness": 1.5, "grad_var": GRAD_VAR} | few
+    rows = []
     for rounds in (1, 5, 50, 500, 5_000, 50_000):
-        sizes = few | {"clients_per_round": 2, "batch_size": 1, "rounds": rounds}
-        found = Problem(curvature, sizes, constants)
+        sizes = dict(zip(KEYWORDS[:4], (10, 10, 2, 1), strict=True)) | {"rounds": rounds}
+        found = Problem(sizes)
         theorem, rho = found.theorem5(1), found.setting(1)["rho_s"]
-        mean = exact_means(curvature, sizes, [theorem.rate], 1)[0]
-        cost = 3 * constants["smoothness"] * LOSS_GAP * theorem.gamma**0.5
+        mean = exact_means(found.curvature, sizes, [theorem.rate], 1)[0]
+        cost = 3 * 1.5 * LOSS_GAP * theorem.gamma**0.5
         rows.append((rho, rounds, cost, mean, sample_time(**sizes, local_steps=1) / rounds))
     return pd.DataFrame(rows, columns=["rho_S", "R", "stability cost", "exact", "time"])

@@ -62,14 +62,14 @@ def late_logs(frame: pd.DataFrame, seeds: list[int], first_full: int) -> dict:
         for rule, part in frame.groupby("rule")
         if rule in ("fifo", "srsr", "drsr")
     }
-    t = next(iter(psi.values())).columns.to_numpy()
+    t = psi["drsr"].columns.to_numpy()
     late = {rule: table.to_numpy()[:, t > t[-1] // 2] for rule, table in psi.items()}
-    falling = psi["drsr"].to_numpy()[:, t > first_full]
+    filled = t > first_full
     return {
         "mean": {rule: np.log(values.mean(axis=1)) for rule, values in late.items()},
         "fluctuation": {rule: np.log(values.std(axis=1)) for rule, values in late.items()},
         "total": {rule: np.log(table.to_numpy().sum(axis=1)) for rule, table in psi.items()},
-        "falls": (np.log(falling), np.log(t[t > first_full])),
+        "falls": (np.log(psi["drsr"].to_numpy()[:, filled]), np.log(t[filled])),
     }
 
 
@@ -79,18 +79,15 @@ def expected_totals(config: SFLConfig, seeds: Iterable[int]) -> dict[str, np.nda
     It is the mean over the seeds' streams, for exact counts, that is without the noise of drawing
     B_s labels and without rounding. `config` names the stream's and the caches' settings.
     """
-    cache_rounds = math.ceil(config.capacity / config.batch_size)
-    paths: dict[str, list] = {"fifo": [], "srsr_filled": [], "drsr": []}
-    for seed in seeds:
-        stream = make_stream(replace(config, seed=seed), config.n_classes)
-        for rule, found in paths.items():
-            theta = config.theta if rule == "srsr_filled" else None
-            path = discrepancy.exact_path(
-                stream, rule, config.rounds, cache_rounds=cache_rounds, theta=theta
-            )
-            found.append(path.sum(axis=(1, 2)).cumsum())
-    names = {"fifo": "fifo", "srsr_filled": "srsr", "drsr": "drsr"}
-    return {names[rule]: np.mean(found, axis=0) for rule, found in paths.items()}
+    how = {"cache_rounds": math.ceil(config.capacity / config.batch_size)}
+    streams = [make_stream(replace(config, seed=seed), config.n_classes) for seed in seeds]
+
+    def total(rule: str, **theta: float) -> np.ndarray:
+        paths = [discrepancy.exact_path(s, rule, config.rounds, **how, **theta) for s in streams]
+        return np.mean([path.sum(axis=(1, 2)).cumsum() for path in paths], axis=0)
+
+    srsr = total("srsr_filled", theta=config.theta)
+    return {"fifo": total("fifo"), "srsr": srsr, "drsr": total("drsr")}
 
 
 def stream_evidence(
@@ -141,16 +138,13 @@ def distance(shares: np.ndarray) -> float:
 
 def distances(config: SFLConfig, seeds: Sequence[int]) -> np.ndarray:
     """Return `distance` of the long-term shares with 2 to all labels a client, (n_seeds, n_C)."""
-    return np.array(
-        [
-            [
-                distance(make_stream(one, config.n_classes).long_term)
-                for C in range(2, config.n_classes + 1)
-                for one in [replace(config, seed=seed, classes_per_client=C)]
-            ]
-            for seed in seeds
-        ]
-    )
+
+    def of(seed: int, labels: int) -> float:
+        one = replace(config, seed=seed, classes_per_client=labels)
+        return distance(make_stream(one, config.n_classes).long_term)
+
+    several = range(2, config.n_classes + 1)
+    return np.array([[of(seed, labels) for labels in several] for seed in seeds])
 
 
 def _wandering(config: SFLConfig, clients: Clients) -> dict[str, bool]:

@@ -37,7 +37,6 @@ from sflkit.datastreams.strategies import RULES, client_importance, takes_value
 
 if TYPE_CHECKING:
     import ipywidgets
-    from matplotlib.axes import Axes
 
 
 Evidence = dict[str, Any]
@@ -179,14 +178,14 @@ def crossing(groups: Groups, ratio: float) -> float:
 
 def _shapes(groups: Groups, found: pd.DataFrame) -> Evidence:
     """Return the evidence of Fig. 2; signs are looked at on a fine grid of the interval."""
-    fine = np.geomspace(10**-1.3, 10**-0.5, 41)
-    signs = np.zeros((len(fine), 199))
-    for j, share in enumerate(np.linspace(0.005, 0.995, 199)):
-        n = groups.sizes(share)
-        old, even = (client_importance(s, n, groups.historical) for s in ("historical", "uniform"))
-        for i, ratio in enumerate(fine):
-            of = [psi(p, n, groups.historical, 1.0, ratio) for p in (old, even)]
-            signs[i, j] = np.sign(of[0] - of[1])
+    sizes = [groups.sizes(share) for share in np.linspace(0.005, 0.995, 199)]
+    signs = [
+        [
+            np.sign(np.subtract(*(psi_of(s, groups, n, r) for s in ("historical", "uniform"))))
+            for n in sizes
+        ]
+        for r in np.geomspace(10**-1.3, 10**-0.5, 41)
+    ]
     parts = [part for _, part in found.groupby("ratio")]
     return {
         "historical": all(_monotone(part["historical"], -1) for part in parts),
@@ -237,20 +236,16 @@ def _descents(rng: np.random.Generator, size: int, problems: int) -> np.ndarray:
 
 def chords(rng: np.random.Generator, number: int) -> np.ndarray:
     """Return psi at random points between two others, and what straight lines give, (2, number)."""
-    return np.array([_chord(rng) for _ in range(number)]).T
-
-
-def _chord(rng: np.random.Generator) -> tuple[float, float]:
-    """Return psi at a random point between two others, and what a straight line gives there."""
-    size = int(rng.integers(2, 30))
-    mask, n, c1, c2 = (
-        np.arange(size) < rng.integers(1, size),
-        rng.lognormal(0, 1, size),
-        *rng.lognormal(0, 2, 2),
-    )
-    ends, t = rng.dirichlet(np.full(size, 0.3), 2), rng.uniform()
-    high, low = (psi(p, n, mask, c1, c2) for p in ends)
-    return psi(t * ends[0] + (1 - t) * ends[1], n, mask, c1, c2), t * high + (1 - t) * low
+    pairs = []
+    for _ in range(number):
+        size = int(rng.integers(2, 30))
+        mask = np.arange(size) < rng.integers(1, size)
+        n, (c1, c2) = rng.lognormal(0, 1, size), rng.lognormal(0, 2, 2)
+        ends, t = rng.dirichlet(np.full(size, 0.3), 2), rng.uniform()
+        high, low = (psi(p, n, mask, c1, c2) for p in ends)
+        between = psi(t * ends[0] + (1 - t) * ends[1], n, mask, c1, c2)
+        pairs.append((between, t * high + (1 - t) * low))
+    return np.array(pairs).T
 
 
 # --- Appendix C.6: (204) and Table 3 --------------------------------------------------------------
@@ -290,12 +285,9 @@ def _reported(ratios: pd.DataFrame, importances: pd.DataFrame) -> Evidence:
     """Return the evidence on (204) and Table 3."""
     off = np.maximum(ratios["lowest"] - ratios["reported"], ratios["reported"] - ratios["highest"])
     stated = ~ratios["N"].isin(UNSTATED_N)
-    return {
-        f"ratio {name}": (part, 0.0005) for name, part in off[stated].groupby(ratios["data"])
-    } | {
-        f"p_hist {name}": (np.abs(part["minimiser"] - part["reported"]), 0.005 + 1e-9)
-        for name, part in importances.groupby("data")
-    }
+    ratio = {f"ratio {name}": (part, 0.0005) for name, part in off[stated].groupby(ratios["data"])}
+    away = (importances["minimiser"] - importances["reported"]).abs().groupby(importances["data"])
+    return ratio | {f"p_hist {name}": (part, 0.005 + 1e-9) for name, part in away}
 
 
 # --- the verdicts ---------------------------------------------------------------------------------
@@ -388,13 +380,28 @@ def importance_explorer() -> ipywidgets.VBox:
     import matplotlib.pyplot as plt
     from ipywidgets import FloatLogSlider, FloatSlider, IntSlider, VBox, dlink
 
+    rules = {name: rule for name, rule in RULES.items() if not takes_value(name)}
+    colors = [rule.look.color if rule.look else "gray" for rule in rules.values()]
+    axis = np.geomspace(1e-3, 1e2, 201)
+
     def draw(ratio: float, share: float, n_historical: int, n_clients: int) -> None:
-        historical = np.arange(n_clients) < n_historical
-        n_fresh = n_clients - n_historical
-        n = np.where(historical, share / n_historical, (1 - share) / n_fresh)
+        groups = Groups(n_historical, n_clients - n_historical)
+        n, historical = groups.sizes(share), groups.historical
+        c1, c2 = min(1.0, 1 / ratio), min(1.0, ratio)
+        best = minimize_psi(n, historical, 1.0, ratio).p_hist
+        weights = [client_importance(name, n, historical, c_ratio=ratio) for name in rules]
         _, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.2), width_ratios=(1.3, 1))
-        _draw_minimiser(left, n, historical, ratio, share)
-        _draw_strategies(right, n, historical, ratio)
+        curve = [equal_fresh_p_hist(share, groups.n_fresh, r) for r in axis]
+        left.plot(axis, curve, color=RULES["ours"].look.color)
+        left.plot(ratio, best, "o", color="#D55E00", markersize=8, zorder=4, clip_on=False)
+        left.axhline(share, color="gray", linestyle=":", linewidth=1)
+        left.set(xscale="log", ylim=(0, 1.03), xlabel="$c_2/c_1$", ylabel=r"$p^*_\mathrm{hist}$")
+        leaves = (share / groups.n_fresh) ** 0.5
+        left.set_title(f"$p^*_\\mathrm{{hist}}={best:.3f}$; 1 up to $c_2/c_1={leaves:.3g}$")
+        values = [psi(p, n, historical, c1, c2) for p in weights]
+        bars = right.bar([rule.label for rule in rules.values()], values, color=colors)
+        right.bar_label(bars, fmt="%.3g")
+        right.set(ylabel=r"$\psi/\max(c_1,c_2)$", ylim=(0, 1.15 * max(values)))
         plt.show()
 
     controls = {
@@ -407,36 +414,3 @@ def importance_explorer() -> ipywidgets.VBox:
     # cuts down a value above it.
     dlink((controls["n_clients"], "value"), (controls["n_historical"], "max"), lambda m: m - 1)
     return VBox([*controls.values(), picture(draw, controls)])
-
-
-def _draw_minimiser(
-    ax: Axes, n: np.ndarray, historical: np.ndarray, ratio: float, share: float
-) -> None:
-    axis = np.geomspace(1e-3, 1e2, 201)
-    n_fresh = int((~historical).sum())
-    p_hist = minimize_psi(n, historical, 1.0, ratio).p_hist
-    leaves = (share / n_fresh) ** 0.5
-    curve = [equal_fresh_p_hist(share, n_fresh, r) for r in axis]
-    ax.plot(axis, curve, color=RULES["ours"].look.color)
-    ax.plot(ratio, p_hist, "o", color="#D55E00", markersize=8, zorder=4, clip_on=False)
-    ax.axhline(share, color="gray", linestyle=":", linewidth=1)
-    ax.set(
-        xscale="log",
-        ylim=(0, 1.03),
-        xlabel="$c_2/c_1$",
-        ylabel=r"$p^*_\mathrm{hist}$",
-        title=f"$p^*_\\mathrm{{hist}}={p_hist:.3f}$; 1 up to $c_2/c_1={leaves:.3g}$",
-    )
-
-
-def _draw_strategies(ax: Axes, n: np.ndarray, historical: np.ndarray, ratio: float) -> None:
-    c1, c2 = min(1.0, 1 / ratio), min(1.0, ratio)
-    rules = {name: rule for name, rule in RULES.items() if not takes_value(name)}
-    values = [
-        psi(client_importance(name, n, historical, c_ratio=ratio), n, historical, c1, c2)
-        for name in rules
-    ]
-    labels = [rule.label for rule in rules.values()]
-    colors = [rule.look.color if rule.look else "gray" for rule in rules.values()]
-    ax.bar_label(ax.bar(labels, values, color=colors), fmt="%.3g")
-    ax.set(ylabel=r"$\psi/\max(c_1,c_2)$", ylim=(0, 1.15 * max(values)))

@@ -13,7 +13,7 @@ which is not the optimum where the curvatures differ.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import replace
 from itertools import permutations
 from types import SimpleNamespace
@@ -162,18 +162,6 @@ def appendix_e_evidence(score: pd.DataFrame) -> dict[str, Any]:
         means = (score[server].mean(axis=1), before.mean(axis=1))
         evidence[f"{name}, improvement"] = means
     return evidence
-
-
-def final_scores(
-    frame: pd.DataFrame, seeds: Sequence[int], column: str = "accuracy"
-) -> pd.DataFrame:
-    """Return the accuracy after the last round, (n_seeds, (server, arm)).
-
-    `column` is "accuracy" of the averaged output, or "accuracy_last" of the last iterate.
-    """
-    last = frame[frame["round"] == frame["round"].max()]
-    wide = last.pivot(index="seed", columns=["server", "arm"], values=column)
-    return wide.loc[list(seeds)]
 
 
 def federation_of(config: DataStreamsConfig, model: str, seed: int) -> dict[str, Any]:

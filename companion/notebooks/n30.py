@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from companion import story
 from companion.judging import tables
@@ -21,11 +22,9 @@ from sflkit.randomness import generator
 
 Evidence = dict[str, Any]
 FLOAT_BITS = 32
-# What the paper's centralised training of the FCN reaches, by K.
-REACHED = {1: ("osafl-tab2", "test accuracy SGD FCN"), 2: ("osafl-tab3", "test accuracy SGD FCN")}
+_TABLE_I = ("features Dataset-1", "bits Dataset-1")
 _OFTEN = 25  # variance from which a count is as good as normal
 _EXPECTED = 100  # times that a judged transition is expected
-_JUDGED = ("stay", "genre", "rank", "transition", "choice")
 
 
 # --- Algorithm 5 ----------------------------------------------------------------------------------
@@ -40,6 +39,9 @@ def printed_popularity(cat: video.Catalogue, gamma: float, q: float) -> np.ndarr
     return (ranks + q) ** -gamma * ((ranks + q) ** gamma).sum()
 
 
+Counts = tuple[np.ndarray, np.ndarray, np.ndarray]  # seen, standard errors, expected
+
+
 class Frequencies(NamedTuple):
     """Simulated requests beside the law that they follow.
 
@@ -47,19 +49,18 @@ class Frequencies(NamedTuple):
     ----------
     tested : dict
         What is compared -> counts, their standard errors and expected values.
-    law, seen, expected : array (n_users, n_files, n_files)
-        Probability, count and expected count of each step from file to file.
-    big : bool array, same shape
-        The steps that are judged.
+    law : array (n_users, n_files, n_files)
+        Probability of each step from file to file.
+    exact, share : array
+        Probability and simulated frequency of the steps that are judged.
     impossible : int
         Requests that have probability 0.
     """
 
-    tested: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]
+    tested: dict[str, Counts]
     law: np.ndarray
-    seen: np.ndarray
-    expected: np.ndarray
-    big: np.ndarray
+    exact: np.ndarray
+    share: np.ndarray
     impossible: int
 
 
@@ -75,65 +76,51 @@ def frequencies(
     asked = video.request_files(cat, users, n_requests, rng, top_k=top_k)
     n_users, n_files = len(users), cat.n_files
     last, new = asked[:, :-1], asked[:, 1:]
-    who = np.repeat(np.arange(n_users), n_requests - 1).reshape(n_users, -1)
+    who = np.broadcast_to(np.arange(n_users)[:, None], last.shape)
     genre_of = np.arange(n_files) // cat.files_per_genre
     stays = genre_of[last] == genre_of[new]
     law = video.request_matrix(cat, users, top_k=top_k)
-    steps = ((who * n_files + last) * n_files + new).ravel()
-    seen = np.bincount(steps, minlength=law.size).reshape(law.shape)
-    begun = np.bincount((who * n_files + last).ravel(), minlength=n_users * n_files)
-    expected = begun.reshape(n_users, n_files, 1) * law
+    seen = _counts((who, last, new), law.shape)
+    expected = _counts((who, last), law.shape[:2])[:, :, None] * law
     big = (expected >= _EXPECTED) & (law < 1)
-    tries = n_requests - 1
+    rank_of = np.argsort(cat.order.ravel()) % cat.files_per_genre
+    rank = _counts((rank_of[new[~stays]],), (cat.files_per_genre,))
     tested = {
-        "stay": (
-            stays.sum(axis=1),
-            np.sqrt(tries * users.stick * (1 - users.stick)),
-            tries * users.stick,
-        ),
-        "genre": _genres(cat, users, who[~stays], genre_of[last[~stays]], genre_of[new[~stays]]),
-        "rank": _ranks(cat, new[~stays]),
+        "stay": _binomial(stays.sum(axis=1), n_requests - 1, users.stick),
+        "genre": _genres(users, who[~stays], genre_of[last[~stays]], genre_of[new[~stays]]),
+        "rank": _binomial(rank, rank.sum(), cat.popularity),
         "transition": (seen[big], np.sqrt(expected[big] * (1 - law[big])), expected[big]),
     }
-    if top_k > 1:
-        tested["choice"] = _choices(cat, top_k, last[stays], new[stays])
-    return Frequencies(tested, law, seen, expected, big, int(seen[law == 0].sum()))
+    if top_k > 1:  # how often those who stay take the most similar file, by the last file
+        near, near_law = cat.similar(top_k)
+        stayed = _counts((last[stays],), (n_files,))
+        nearest = _counts((last[stays & (new == near[last, 0])],), (n_files,))
+        enough = stayed * near_law[:, 0] * (1 - near_law[:, 0]) > _OFTEN
+        choice = nearest[enough], stayed[enough], near_law[enough, 0]
+        tested["choice"] = _binomial(*choice)
+    share = seen[big] / (expected[big] / law[big])
+    return Frequencies(tested, law, law[big], share, int(seen[law == 0].sum()))
 
 
-def _genres(
-    cat: video.Catalogue, users: video.Users, who: np.ndarray, left: np.ndarray, found: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _counts(where: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+    """Return how often each index occurs."""
+    flat = np.ravel_multi_index([index.ravel() for index in where], shape)
+    return np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape)
+
+
+def _binomial(seen: np.ndarray, tries: ArrayLike, p: np.ndarray) -> Counts:
+    return seen, np.sqrt(tries * p * (1 - p)), tries * p
+
+
+def _genres(users: video.Users, who: np.ndarray, left: np.ndarray, found: np.ndarray) -> Counts:
     """Return where those who leave a genre go, by user and genre found."""
     elsewhere = users.elsewhere()
-    went = np.zeros((len(users), cat.n_genres, cat.n_genres))  # user, genre left, genre found
-    np.add.at(went, (who, left, found), 1)
+    went = _counts((who, left, found), elsewhere.shape)  # user, genre left, genre found
     away = went.sum(axis=2, keepdims=True)
-    mean = (away * elsewhere).sum(axis=1)
     variance = (away * elsewhere * (1 - elsewhere)).sum(axis=1)
     often = variance > _OFTEN
+    mean = (away * elsewhere).sum(axis=1)
     return went.sum(axis=1)[often], np.sqrt(variance[often]), mean[often]
-
-
-def _ranks(cat: video.Catalogue, found: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return which ranks those who arrive in a genre find."""
-    rank_of = np.empty(cat.n_files, dtype=int)
-    ranks = np.tile(np.arange(cat.files_per_genre), cat.n_genres)
-    np.put_along_axis(rank_of, cat.order.ravel(), ranks, axis=0)
-    n, p = len(found), cat.popularity
-    seen = np.bincount(rank_of[found], minlength=cat.files_per_genre)
-    return seen, np.sqrt(n * p * (1 - p)), n * p
-
-
-def _choices(
-    cat: video.Catalogue, top_k: int, last: np.ndarray, new: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return how often those who stay take the most similar file, by the last file."""
-    near, near_law = cat.similar(top_k)
-    stayed = np.bincount(last, minlength=cat.n_files)
-    nearest = np.bincount(last, new == near[last, 0], minlength=cat.n_files)
-    variance = stayed * near_law[:, 0] * (1 - near_law[:, 0])
-    enough = variance > _OFTEN
-    return nearest[enough], np.sqrt(variance[enough]), (stayed * near_law[:, 0])[enough]
 
 
 def long_run(law: np.ndarray) -> np.ndarray:
@@ -235,10 +222,6 @@ class Sample(NamedTuple):
         block, from, features, bits of a sample of Dataset-1.
     features : int
         Of a sample of Dataset-1.
-    holds : dict
-        Block -> whether it stands where `blocks` says.
-    past : int
-        L, the past requests in a sample of Dataset-2.
     label_bits : int
         Bits of an id of fixed length.
     kept : dict
@@ -249,8 +232,6 @@ class Sample(NamedTuple):
 
     blocks: pd.DataFrame
     features: int
-    holds: dict[str, bool]
-    past: int
     label_bits: int
     kept: dict[int, int]
     rebuilt: bool
@@ -258,7 +239,7 @@ class Sample(NamedTuple):
 
 def samples(cat: video.Catalogue, users: video.Users, user: int, requests: np.ndarray) -> Sample:
     """Take the samples apart that a user's requests make."""
-    x, y = video.dataset_1(cat, users, user, requests)
+    x, _ = video.dataset_1(cat, users, user, requests)
     blocks = {
         "features of the last file (3 x 32 x 32)": cat.features.shape[1],
         "the user's genre preferences": cat.n_genres,
@@ -266,27 +247,15 @@ def samples(cat: video.Catalogue, users: video.Users, user: int, requests: np.nd
         "genre id, repeated": video.GENRE_REPEATS,
         "the user's stick probability": 1,
     }
-    counts = np.array(list(blocks.values()))
-    ends = np.cumsum(counts)
-    starts = ends - counts
-    table = pd.DataFrame({"block": blocks.keys(), "from": starts, "features": counts})
-    image, taste, near, genre, stick = (x[1:, a:b] for a, b in zip(starts, ends, strict=True))
-    of = y[:-1] // cat.files_per_genre  # genre of the file whose features make the next sample
-    holds = {
-        "image": np.array_equal(image, cat.features[y[:-1]].astype(np.float32)),
-        "preferences": np.allclose(taste, users.preferences[user], atol=1e-6),
-        "cosines, 1 with itself": np.allclose(near.max(axis=1), 1, atol=1e-6),
-        "genre": np.array_equal(genre, np.repeat(of[:, None], video.GENRE_REPEATS, axis=1)),
-        "stick": np.allclose(stick, users.stick[user], atol=1e-6),
-    }
-    bits = int(np.ceil(np.log2(cat.n_files)))
+    table = pd.DataFrame(blocks.items(), columns=["block", "features"])
+    table.insert(1, "from", table["features"].cumsum() - table["features"])
+    table["bits"] = FLOAT_BITS * table["features"]
     past, label = video.dataset_2(cat, requests)
     windows = np.lib.stride_tricks.sliding_window_view(requests, past.shape[1] + 1)
-    ids = np.unpackbits(np.arange(cat.n_files, dtype=np.uint8)[:, None], axis=1)
-    kept = {n: len(np.unique(ids[:, 8 - n :], axis=0)) for n in (bits - 1, bits)}
     rebuilt = np.array_equal(windows, np.column_stack([past, label]))
-    table["bits"] = FLOAT_BITS * table["features"]
-    return Sample(table, x.shape[1], holds, past.shape[1], bits, kept, rebuilt)
+    bits = int(np.ceil(np.log2(cat.n_files)))
+    kept = {n: len(np.unique(np.arange(cat.n_files) % 2**n)) for n in (bits - 1, bits)}
+    return Sample(table, x.shape[1], bits, kept, rebuilt)
 
 
 # --- the ceiling ----------------------------------------------------------------------------------
@@ -316,27 +285,13 @@ def _cosines() -> list[list[float]]:
     return video.catalogue(x, rng=generator(0, "data")).similarity.tolist()
 
 
-def ceilings(
-    worlds: Sequence[tuple[video.Catalogue, video.Users]], top_ks: Sequence[int]
-) -> pd.DataFrame:
-    """Return the best possible accuracy, sum over f of pi(f) max over f' of P(f -> f'), by K.
+def ceiling(files: video.Catalogue, people: video.Users, top_k: int) -> float:
+    """Return the best possible accuracy, sum over f of pi(f) max over f' of P(f -> f').
 
-    It is that of one who knows every user's law, over the seeds, one world each. Beside it stands
-    what the paper's centralised FCN reaches.
+    It is that of one who knows every user's law, the mean over the users of a world.
     """
-    rows = {}
-    for k in top_ks:
-        laws = [video.request_matrix(files, people, top_k=k) for files, people in worlds]
-        values = [(long_run(law) * law.max(axis=2)).sum(axis=1).mean() for law in laws]
-        rows[k] = {
-            "ceiling, mean over seeds": np.mean(values),
-            "lowest": min(values),
-            "highest": max(values),
-            "paper: centralised FCN": tables.paper_value("osafl", *REACHED[k])
-            if k in REACHED
-            else np.nan,
-        }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("K")
+    law = video.request_matrix(files, people, top_k=top_k)
+    return float((long_run(law) * law.max(axis=2)).sum(axis=1).mean())
 
 
 # --- the verdicts ---------------------------------------------------------------------------------
@@ -363,20 +318,16 @@ def evidence(
     n_files : int
         F.
     """
-    pooled = {
-        part: tuple(
-            np.concatenate([one.tested[part][i] for one in found.values() if part in one.tested])
-            for i in range(3)
-        )
-        for part in _JUDGED
-        if any(part in one.tested for one in found.values())
-    }
-    pooled.setdefault("choice", NotRun("with K = 1 there is nothing to choose"))
+    pooled: Evidence = {"choice": NotRun("with K = 1 there is nothing to choose")}
+    for part in dict.fromkeys(part for one in found.values() for part in one.tested):
+        each = [one.tested[part] for one in found.values() if part in one.tested]
+        pooled[part] = tuple(map(np.concatenate, zip(*each, strict=True)))
     bits, kept = sample.label_bits, sample.kept
+    printed_1 = {what: tables.paper_value("osafl", "osafl-tab1", what) for what in _TABLE_I}
     return {
         "osafl-alg5": pooled
         | {
-            "possible": all(one.impossible == 0 for one in found.values()),
+            "possible": not any(one.impossible for one in found.values()),
             "printed_law": (printed.sum(), 1.0),
         },
         "osafl-fig2": {
@@ -386,8 +337,8 @@ def evidence(
             "fixed": moved["back"].to_numpy(),
         },
         "osafl-tab1": {
-            "features": (sample.features, _table1("features Dataset-1")),
-            "bits": (sample.features * FLOAT_BITS, _table1("bits Dataset-1")),
+            "features": (sample.features, printed_1["features Dataset-1"]),
+            "bits": (sample.features * FLOAT_BITS, printed_1["bits Dataset-1"]),
             "one": sample.rebuilt,
             "log2": (bits, np.log2(n_files)),
             "whole_bits": {
@@ -396,7 +347,3 @@ def evidence(
             },
         },
     }
-
-
-def _table1(quantity: str) -> float:
-    return tables.paper_value("osafl", "osafl-tab1", quantity)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,12 +21,11 @@ from companion.judging import tables
 from companion.judging.claims import Undecided
 from companion.widgets import SLIDER, picture
 from sflkit.osafl import allocation, alternation, channels, networks
-from sflkit.osafl.devices import Allocation, Devices, Link, costs
+from sflkit.osafl.devices import Devices, Link, costs
 from sflkit.randomness import generator
 
 if TYPE_CHECKING:
     from ipywidgets import VBox
-    from matplotlib.axes import Axes
 
 
 Evidence = dict[str, Any]
@@ -46,19 +45,12 @@ def draw_fleet(
 ) -> Devices:
     """Draw places and hardware once, shadowing in every round: (rounds * n_clients,) devices."""
     distance = channels.draw_distances(n_clients, generator(seed, "channel", 0), radius_m=radius_m)
-    shadow = [
-        channels.draw_shadowing_db(
-            n_clients, generator(seed, "channel", 1, t), sigma_db=shadowing_db
-        )
-        for t in range(rounds)
-    ]
+    rngs = (generator(seed, "channel", 1, t) for t in range(rounds))
+    shadow = [channels.draw_shadowing_db(n_clients, rng, sigma_db=shadowing_db) for rng in rngs]
     hardware = channels.draw_devices(n_clients, generator(seed, "data"), snr=1.0)
-    fields = {
-        field.name: np.tile(getattr(hardware, field.name), rounds)
-        for field in dataclasses.fields(hardware)
-    }
     snr = channels.snr_per_watt(distance, np.array(shadow)).ravel()
-    return Devices(**fields | {"snr_per_watt": snr})
+    everyone = np.tile(np.arange(n_clients), rounds)
+    return dataclasses.replace(take(hardware, everyone), snr_per_watt=snr)
 
 
 def take(devices: Devices, which: Any) -> Devices:
@@ -115,20 +107,14 @@ def values_by_steps(devices: Devices, link: Link, weight: float, grid: int) -> n
 def fewest_steps(devices: Devices, grid: int) -> pd.DataFrame:
     """Return how often the maximiser of (5) takes one step, by weight epsilon and network."""
     rows = []
-    for epsilon in (0.5, 1 - 2e-8, 1.0):
-        for name, link in links().items():
-            value = values_by_steps(devices, link, epsilon, grid)
-            able = value.max(axis=0) > 0
-            ours = allocation.allocate(devices, link).local_steps
-            row = {
-                "1 - epsilon": f"{1 - epsilon:.1g}",
-                "network": name,
-                "clients that can": int(able.sum()),
-                "maximiser has 1 step": int((value.argmax(axis=0)[able] == 0).sum()),
-                "our choice has 5 steps": int((ours == 5).sum()),
-            }
-            rows.append(row)
-    return pd.DataFrame(rows)
+    for epsilon, (name, link) in product((0.5, 1 - 2e-8, 1.0), links().items()):
+        value = values_by_steps(devices, link, epsilon, grid)
+        able = value.max(axis=0) > 0
+        one = (value.argmax(axis=0)[able] == 0).sum()
+        five = (allocation.allocate(devices, link).local_steps == 5).sum()
+        rows.append((f"{1 - epsilon:.1g}", name, able.sum(), one, five))
+    columns = ["clients that can", "maximiser has 1 step", "our choice has 5 steps"]
+    return pd.DataFrame(rows, columns=["1 - epsilon", "network", *columns])
 
 
 def between(link: Link) -> tuple[float, float, bool]:
@@ -402,23 +388,6 @@ def evidence(
 _LEVELS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1400]  # MHz
 
 
-def fits(ax: Axes, power: np.ndarray, steps: np.ndarray, cpu_hz: np.ndarray) -> None:
-    """Colour the powers and steps that fit by the frequency of `window`, if any do."""
-    import matplotlib.pyplot as plt
-    from matplotlib.colors import LogNorm
-
-    ax.set(xscale="log", xlabel="transmit power p (W)", ylabel=r"local steps $\kappa$")
-    if np.isfinite(cpu_hz).any():
-        norm = LogNorm(1, 1400)
-        look = dict(levels=_LEVELS, norm=norm, cmap="cividis", extend="min")
-        shown = ax.contourf(power, steps, cpu_hz / 1e6, **look)
-        label = "lowest CPU frequency (MHz)"
-        plt.colorbar(shown, ax=ax, label=label, format="%g", ticks=_LEVELS)
-
-
-_PARAMETERS_BITS = 33e6  # a million parameters
-
-
 def resource_explorer() -> VBox:
     """Return sliders over what one client can do in a round: distance, payload, budget and start.
 
@@ -429,43 +398,46 @@ def resource_explorer() -> VBox:
     """
     import ipywidgets
     import matplotlib.pyplot as plt
+    from matplotlib.colors import LogNorm
 
     def draw(distance: float, million: float, budget: float, start: float) -> None:
-        link = Link(_PARAMETERS_BITS * million)
-        client = middling(distance, budget)
+        link, client = Link(33e6 * million), middling(distance, budget)
         most = client.max_tx_watt[0]
         power, steps = np.geomspace(1e-4, 1, 400) * most, np.linspace(0.02, 5, 100)
+        fits = window(client, link, power, steps) / 1e6
+        fig, ax = plt.subplots(figsize=(8.4, 4.2))
+        ax.set(xscale="log", xlabel="transmit power p (W)", ylabel=r"local steps $\kappa$")
+        if np.isfinite(fits).any():
+            look = dict(levels=_LEVELS, norm=LogNorm(1, 1400), cmap="cividis", extend="min")
+            shown = ax.contourf(power, steps, fits, **look)
+            label = "lowest CPU frequency (MHz)"
+            fig.colorbar(shown, ax=ax, label=label, format="%g", ticks=_LEVELS)
+        exact = allocation.allocate(client, link)
         at = alternation.Start(1.0, start)
-        _, ax = plt.subplots(figsize=(8.4, 4.2))
-        fits(ax, power, steps, window(client, link, power, steps))
-        _mark(ax, "exact", allocation.allocate(client, link), "*", "#D55E00", 17)
-        found = allocation.allocate(client, link, "alternating", start=at)
-        _mark(ax, "alternation", found, "o", "#56B4E9", 9)
+        turns = allocation.allocate(client, link, "alternating", start=at)
         ax.axvline(start * most, color="#56B4E9", linestyle=":", linewidth=1.5)
+        for name, found, marker, color, size in (
+            ("exact", exact, "*", "#D55E00", 17),
+            ("alternation", turns, "o", "#56B4E9", 9),
+        ):
+            able, label = found.feasible, f"{name}: straggler"
+            if able[0]:
+                label = f"{name}: {found.local_steps[0]} steps, {found.energy_j[0]:.3g} J"
+            look = dict(color=color, markersize=size, markeredgecolor="white", clip_on=False)
+            place = found.tx_watt[able], found.local_steps[able]
+            ax.plot(*place, marker, **look, linestyle="none", label=label, zorder=4)
         ax.set(xlim=(power[0], power[-1]), ylim=(0, 5.15))
         ax.legend(fontsize=9, loc="upper center", bbox_to_anchor=(0.5, 1.17), ncol=2)
         plt.show()
 
+    values = (
+        ("distance", "distance (m)", ipywidgets.IntSlider, 450, 10, 1000, 10),
+        ("million", "million parameters", ipywidgets.FloatLogSlider, 1.0, -1, 1, 0.05),
+        ("budget", "energy budget (J)", ipywidgets.FloatSlider, 1.8, 0.05, 5, 0.05),
+        ("start", "start p / p_max", ipywidgets.FloatLogSlider, 0.3, -3, 0, 0.05),
+    )
     controls = {
-        "distance": ipywidgets.IntSlider(450, 10, 1000, 10, description="distance (m)", **SLIDER),
-        "million": ipywidgets.FloatLogSlider(
-            1.0, min=-1, max=1, step=0.05, description="million parameters", **SLIDER
-        ),
-        "budget": ipywidgets.FloatSlider(
-            1.8, min=0.05, max=5, step=0.05, description="energy budget (J)", **SLIDER
-        ),
-        "start": ipywidgets.FloatLogSlider(
-            0.3, min=-3, max=0, step=0.05, description="start p / p_max", **SLIDER
-        ),
+        name: kind(value=value, min=low, max=high, step=step, description=words, **SLIDER)
+        for name, words, kind, value, low, high, step in values
     }
     return ipywidgets.VBox([*controls.values(), picture(draw, controls)])
-
-
-def _mark(ax: Axes, name: str, answer: Allocation, marker: str, color: str, size: int) -> None:
-    """Draw one answer where it takes part, and say so in the legend where it does not."""
-    place, label = (np.nan, np.nan), f"{name}: straggler"
-    if answer.feasible[0]:
-        place = (answer.tx_watt[0], answer.local_steps[0])
-        label = f"{name}: {answer.local_steps[0]} steps, {answer.energy_j[0]:.3g} J"
-    look = dict(color=color, markersize=size, markeredgecolor="white", linestyle="none")
-    ax.plot(*place, marker, **look, label=label, clip_on=False, zorder=4)

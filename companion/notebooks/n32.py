@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from companion.judging import tables
-from companion.notebooks.quadratics import Conditions, Online
 from sflkit.osafl.bounds import optimal_scores, score_objective
 from sflkit.randomness import generator
 
@@ -33,28 +33,17 @@ def paper_rates() -> dict[str, tuple[float, float]]:
     }
 
 
-def six_updates() -> np.ndarray:
-    """Return six updates in the plane that point into different directions, (6, 2)."""
-    angles = np.deg2rad([0, 20, -35, 60, 130, 180])
-    lengths = np.array([1.0, 0.8, 1.1, 0.7, 0.9, 0.6])
-    return lengths[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
-
-
 # --- Remark 2: what the score costs ---------------------------------------------------------------
 
 
-class Operations(NamedTuple):
-    """Counted additions and multiplications of the scores.
+def operations(rng: np.random.Generator) -> dict[str, pd.Series]:
+    """Count the additions and multiplications of the scores for growing N and U.
 
-    `of` maps (U, N) to the count, `slope` "N" and "U" to the power with which it grows.
+    Returns
+    -------
+    dict
+        "N" and "U" -> the counts, by (U, N), while this one grows.
     """
-
-    of: dict[tuple[int, int], int]
-    slope: dict[str, float]
-
-
-def operations(rng: np.random.Generator) -> Operations:
-    """Count the operations of the scores for growing U and N."""
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
@@ -65,19 +54,27 @@ def operations(rng: np.random.Generator) -> Operations:
     more = {
         op: lambda shape, *_, count=count, **__: 2 * count(shape) for op, count in reads.items()
     }
+
+    def count(users: int, size: int) -> int:
+        with FlopCounterMode(display=False, custom_mapping=more) as counter:
+            osafl_scores(torch.from_numpy(rng.normal(size=(users, size))))
+        return counter.get_total_flops()
+
     grown = {
         "N": [(4, n) for n in (1000, 4000, 16_000, 64_000)],
         "U": [(u, 100) for u in (100, 400, 1600, 6400)],
     }
-    counts, slope = {}, {}
-    for name, sizes in grown.items():
-        for users, size in sizes:
-            with FlopCounterMode(display=False, custom_mapping=more) as counter:
-                osafl_scores(torch.from_numpy(rng.normal(size=(users, size))))
-            counts[users, size] = counter.get_total_flops()
-        along = [math.log(size["UN".index(name)]) for size in sizes]
-        slope[name] = np.polyfit(along, np.log([counts[size] for size in sizes]), 1)[0]
-    return Operations(counts, slope)
+    return {
+        name: pd.Series(
+            [count(*size) for size in sizes], pd.MultiIndex.from_tuples(sizes, names=["U", "N"])
+        )
+        for name, sizes in grown.items()
+    }
+
+
+def slope(counts: pd.Series, name: str) -> float:
+    """Return the power of "N" or "U" with which some counts of `operations` grow."""
+    return float(np.polyfit(np.log(counts.index.get_level_values(name)), np.log(counts), 1)[0])
 
 
 def next_models(rng: np.random.Generator, dimension: int) -> list[np.ndarray]:
@@ -99,21 +96,17 @@ def next_models(rng: np.random.Generator, dimension: int) -> list[np.ndarray]:
 # --- Theorem 1: what becomes of its terms ---------------------------------------------------------
 
 
-class Terms(NamedTuple):
-    """Terms 2 to 5 of (24), before the division by A, in a random round.
+def terms(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return what becomes of terms 2 to 5 of (24), before the division by A, in a random round.
 
-    `lost` is what the sum loses without noise, without shift and without skew, and what is left
-    without all three; `by_hand` the same by the printed formula; `halved` the third, fourth and
-    fifth term over those at half the local rate.
+    Returns
+    -------
+    lost, by_hand : array (4,)
+        What the sum loses without noise, without shift and without skew, and what is left without
+        all three; the same by the printed formula.
+    halved : array (3,)
+        The third, fourth and fifth term over those at half the local rate.
     """
-
-    lost: np.ndarray
-    by_hand: np.ndarray
-    halved: np.ndarray
-
-
-def terms(seed: int) -> Terms:
-    """Return what becomes of the terms of (24), from the library and by the printed formula."""
     values = _random_round(generator(seed, "monte_carlo", 7), 5)
     score = np.linspace(0.2, 1, 5)
 
@@ -135,7 +128,7 @@ def terms(seed: int) -> Terms:
     alone = [none | {name: values[name]} for name in none]
     whole = [noise(**one | tiny) for one in alone]
     halved = [noise(**one | tiny | half) for one in alone]
-    return Terms(np.array(lost), np.array(by_hand), np.array(whole) / np.array(halved))
+    return np.array(lost), np.array(by_hand), np.array(whole) / np.array(halved)
 
 
 # --- (34) and (35): from the bound to the score ---------------------------------------------------
@@ -235,84 +228,57 @@ def coefficients(seed: int, rates: Mapping[str, tuple[float, float]]) -> dict[st
     return found
 
 
-class OneClient(NamedTuple):
-    """The surrogate (30) of a single client over its score.
+def one_client() -> pd.DataFrame:
+    """Return the surrogate (30) of one client with five local steps over its score, the index.
 
-    given has lambda = 0.8, free the lambda = score / 2 that makes the bound least.
+    The column `given` has lambda = 0.8, `free` the lambda = score / 2 that makes the bound least.
     """
-
-    score: np.ndarray
-    given: np.ndarray
-    free: np.ndarray
-
-
-def one_client() -> OneClient:
-    """Return the surrogate (30) of one client with five local steps."""
     axis = np.linspace(0, 1, 201)
     one = dict(beta=1.0, rate=0.02, global_rate=20.0, sigma2=1.0, alpha=[1.0], local_steps=5)
     one |= dict(shift=0.2, rho1=1.0, rho2=0.0, skew=0.0, psi=1.0)
     given = [score_objective([s], **one, similarity=[0.8]) for s in axis]
     free = [score_objective([s], **one, similarity=[s / 2]) for s in axis]
-    return OneClient(axis, np.array(given), np.array(free))
+    return pd.DataFrame({"given": given, "free": free}, axis)
 
 
 # --- the verdicts ---------------------------------------------------------------------------------
 
 
-class Found(NamedTuple):
-    """Everything that notebook 32 computes, see the functions of the same names.
+def evidence(found: SimpleNamespace) -> dict[str, Evidence]:
+    """Return the evidence of notebook 32: artefact -> part -> what its rule takes.
 
-    `identical` are the scores of five equal updates; static, moving (`steady_walk`), walks
-    (`random_walks`), conditions, online, special (`identical_clients`) and formulas (`formula_25`)
-    come from `companion.notebooks.quadratics`.
+    `found` has what the functions of this module and of `quadratics` return, by their names, and
+    `identical`, the scores of five equal updates.
     """
-
-    identical: np.ndarray
-    operations: Operations
-    next_models: list[np.ndarray]
-    solved: pd.DataFrame
-    coefficients: dict[str, np.ndarray]
-    one_client: OneClient
-    static: pd.DataFrame
-    conditions: Conditions
-    online: Online
-    moving: pd.DataFrame
-    walks: np.ndarray
-    special: pd.DataFrame
-    formulas: np.ndarray
-    terms: Terms
-
-
-def evidence(found: Found) -> dict[str, Evidence]:
-    """Return the evidence of notebook 32: artefact -> part -> what its rule takes."""
     medians = np.array([np.median(v) for v in found.coefficients.values()])
-    special, a = found.special, found.conditions
+    special, a = found.identical_clients, found.conditions
+    lost, by_hand, halved = found.terms
     own = found.static[found.static["feasible"] & (found.static["loss"] == "(18)")]
-    still = found.moving[found.moving["feasible"]]
-    exact = np.append(still["exact"], found.walks[:, 0])
+    still = found.steady_walk[found.steady_walk["feasible"]]
+    exact = np.append(still["exact"], found.random_walks[:, 0])
     return {
         "osafl-eq35": {
-            "printed": (found.solved["error as printed"].to_numpy(), 1e-6),
+            "printed": (found.against_solver["error as printed"].to_numpy(), 1e-6),
             "about": (0.9, medians),
-            "psi": (found.solved["error with psi"].to_numpy(), 1e-6),
+            "psi": (found.against_solver["error with psi"].to_numpy(), 1e-6),
         },
         "osafl-rem2": {
             "numbers_sent": tuple(found.next_models),
-            "operations_in_n": found.operations.slope["N"],
-            "operations_in_u": found.operations.slope["U"],
+            "operations_in_n": slope(found.operations["N"], "N"),
+            "operations_in_u": slope(found.operations["U"], "U"),
         },
         "osafl-thm1": {
             "conditions": bool((a.printed > 0).all() and a.example > 0),
             "static": (own["exact"].to_numpy(), own["bound"].to_numpy()),
             "online": (found.online.limits, found.online.measured),
             "moving": (still["exact"].to_numpy(), still["bound"].to_numpy()),
-            "vanish": (found.terms.lost, found.terms.by_hand),
-            "squared": (found.terms.halved, 4.0),
+            "vanish": (lost, by_hand),
+            "squared": (halved, 4.0),
             "remark_3": bool((a.remark_3 > 0).all() and (a.remark_3 < 1).all()),
-            "old_data": (exact, np.append(still["corrected"], found.walks[:, 1])),
+            "old_data": (exact, np.append(still["corrected"], found.random_walks[:, 1])),
         },
         "osafl-rem4": {
-            "formula": (found.formulas[:, 1], found.formulas[:, 0]),
+            "formula": (found.formula_25[:, 1], found.formula_25[:, 0]),
             "identical": (found.identical, 1.0),
             "boils_down": (special["(25)"].to_numpy(), special["(26)"].to_numpy()),
             "fedavg": (special["exact"].to_numpy(), special["(26)"].to_numpy()),

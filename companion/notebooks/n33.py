@@ -136,28 +136,14 @@ def dataset1(**given: Any) -> Generator[Stage, pd.DataFrame, Dataset1]:
     Raises ValueError if a seed chooses a reading and judges it.
     """
     p = SimpleNamespace(**given)
-    seed, judges = p.reading_seed, p.step_seeds[: p.step_few]
-    if seed in (*p.reading_seeds, *p.score_seeds, *judges):
-        raise ValueError(f"reading_seed={seed} chooses, and must not be among the seeds that judge")
+    judges = p.step_seeds[: p.step_few]
+    if p.reading_seed in (*p.reading_seeds, *p.score_seeds, *judges):
+        raise ValueError(
+            f"reading_seed={p.reading_seed} chooses, and must not be among the seeds that judge"
+        )
     base = fcn_base(*(given[name] for name in FCN_SETTINGS))
     own = base | {"test_size": p.reading_test_size, "rounds": p.reading_rounds}
-    tried = star(p.reading_norms, p.reading_buffers, p.reading_fednova)
-    frame = yield from ran(configs(tried, own, [seed]), "readings")
-    table = grid_table(frame, tried, own, seed=seed)
-    best = tried[tried.index(tuple(table.loc[0, list(Reading._fields)]))]
-    runs = yield from ran(configs([best], own, p.reading_seeds, p.reading_top_k), "best reading")
-    alone = configs([best], own, p.score_seeds, p.reading_top_k[:1], ["osafl"])
-    scored = yield from ran(alone, "best reading, OSAFL")
-    mean = scored.groupby("seed")["mean_score"].mean().round(4)
-    even = [scaled(replace(one, chi=1e9), float(mean[one.seed])) for one in alone]
-    no_score = yield from ran(even, "best reading, score")
-    literal = [best._replace(buffer="printed")]
-    literal = configs(literal, own, p.reading_seeds, p.reading_top_k, ["osafl"])
-    as_printed = yield from ran(literal, "as printed")
-    central = own | {"input_norm": best.norm}
-    counts = [(n, s) for n in p.genie_curve for s in p.reading_seeds]
-    central = [OSAFLConfig("genie", seed=s, **central | {"genie_steps": n}) for n, s in counts]
-    genie = yield from ran(central, "centralised steps")
+    read = yield from _readings(p, own)
     asked = [("osafl", never, s) for s in p.seeds[: p.few] for never in ("literal", "zero")]
     without = (("osafl", "exclude"), ("m_afa_cd", "literal"), ("m_afa_cd", "exclude"))
     asked += [(rule, never, s) for s in p.seeds for rule, never in without]
@@ -168,26 +154,52 @@ def dataset1(**given: Any) -> Generator[Stage, pd.DataFrame, Dataset1]:
     scan = (OSAFLConfig(rule, seed=s, **base | {"input_norm": n}) for n, s, rule in scales)
     scan = yield from ran(map(scaled, scan), "scale")
     until = {"rounds": max(1, p.cnn_rounds), "evaluate_every": 5}
-    early = configs([best], _cnn(base) | until, p.cnn_seeds if p.cnn_rounds else [])
+    early = configs([read[1]], _cnn(base) | until, p.cnn_seeds if p.cnn_rounds else [])
     cnn = yield from ran(early, "CNN")
-    steps = None
-    if p.step_rounds:
-        rest = ("this round's", "minibatches")
-        tried = [Reading(norm, "OSAFL without w/eta", *rest) for norm in p.step_norms]
-        tried += [Reading(norm, "printed", *rest) for norm in p.step_printed]
-        until = _cnn(own) | {"rounds": p.step_rounds}
-        nearest = yield from _nearest_first(tried, until, seed)
-        near = [next(one for one in tried if one[:2] == tuple(nearest.loc[0, ["norm", "buffer"]]))]
-        more = configs(near, until, [seed], rules=[*CHOOSERS, *p.step_rules])
-        chose = yield from ran(more, "32 steps, CNN")
-        fresh = yield from ran(configs(near, until, judges), "32 steps, CNN")
-        dense = own | {"rounds": p.step_fcn_rounds}
-        dense = configs(near, dense, [seed], rules=p.step_fcn_rules)
-        fcn = yield from ran(dense, "32 steps, FCN")
-        steps = Steps(nearest, near[0], chose, fresh, fcn)
-    return Dataset1(
-        table, best, runs, scored, no_score, as_printed, genie, buffers, scan, cnn, steps
-    )
+    steps = (yield from _steps(p, own, judges)) if p.step_rounds else None
+    return Dataset1(*read, buffers, scan, cnn, steps)
+
+
+def _readings(p: SimpleNamespace, own: Mapping) -> Generator[Stage, pd.DataFrame, tuple]:
+    """Yield the runs of all readings, then those of the best one, on the seeds that judge."""
+    tried = star(p.reading_norms, p.reading_buffers, p.reading_fednova)
+    frame = yield from ran(configs(tried, own, [p.reading_seed]), "readings")
+    table = grid_table(frame, tried, own, seed=p.reading_seed)
+    best = tried[tried.index(tuple(table.loc[0, list(Reading._fields)]))]
+    judges = own, p.reading_seeds, p.reading_top_k
+    runs = yield from ran(configs([best], *judges), "best reading")
+    alone = configs([best], own, p.score_seeds, p.reading_top_k[:1], ["osafl"])
+    scored = yield from ran(alone, "best reading, OSAFL")
+    mean = scored.groupby("seed")["mean_score"].mean().round(4)
+    even = [scaled(replace(one, chi=1e9), float(mean[one.seed])) for one in alone]
+    no_score = yield from ran(even, "best reading, score")
+    literal = configs([best._replace(buffer="printed")], *judges, ["osafl"])
+    as_printed = yield from ran(literal, "as printed")
+    central = [
+        OSAFLConfig("genie", seed=s, **own | {"input_norm": best.norm, "genie_steps": n})
+        for n in p.genie_curve
+        for s in p.reading_seeds
+    ]
+    genie = yield from ran(central, "centralised steps")
+    return table, best, runs, scored, no_score, as_printed, genie
+
+
+def _steps(
+    p: SimpleNamespace, own: Mapping, judges: Sequence[int]
+) -> Generator[Stage, pd.DataFrame, Steps]:
+    """Yield the local round of 32 steps: every cell on the CNN, then more at the nearest one."""
+    rest = ("this round's", "minibatches")
+    tried = [Reading(norm, "OSAFL without w/eta", *rest) for norm in p.step_norms]
+    tried += [Reading(norm, "printed", *rest) for norm in p.step_printed]
+    base, seed = _cnn(own) | {"rounds": p.step_rounds}, [p.reading_seed]
+    table = yield from _nearest_first(tried, base, p.reading_seed)
+    best = next(one for one in tried if one[:2] == tuple(table.loc[0, ["norm", "buffer"]]))
+    more = configs([best], base, seed, rules=[*CHOOSERS, *p.step_rules])
+    chose = yield from ran(more, "32 steps, CNN")
+    fresh = yield from ran(configs([best], base, judges), "32 steps, CNN")
+    dense = own | {"rounds": p.step_fcn_rounds}
+    fcn = yield from ran(configs([best], dense, seed, rules=p.step_fcn_rules), "32 steps, FCN")
+    return Steps(table, best, chose, fresh, fcn)
 
 
 def _cnn(base: Mapping) -> dict:
@@ -305,9 +317,7 @@ def evidence(found: Dataset1, known: pd.Series, possible: pd.Series) -> dict[str
         The same by seed of the runs that judge the tables.
     """
     ends, areas, late = (by_arm(found.runs, measure) for measure in (best, area, late_log_loss))
-    printed = {
-        name: by_arm(found.as_printed, m)["osafl"] for name, m in (("best", best), ("area", area))
-    }
+    literal = found.as_printed
     tables = {}
     for K, artefact in ((1, "osafl-tab2"), (2, "osafl-tab3")):
         own = ends.loc[K]
@@ -316,12 +326,12 @@ def evidence(found: Dataset1, known: pd.Series, possible: pd.Series) -> dict[str
         tables[artefact] = {f"best_{rule}": (own["osafl"], own[rule]) for rule in BASELINES}
         tables[artefact] |= {f"level_{rule}": (own[rule], shares) for rule in rules}
         tables[artefact]["fails"] = own["osafl"] / 2, own["m_afa_cd"]
-        tables[artefact]["printed"] = printed["best"].loc[K], own["m_fedavg"]
+        tables[artefact]["printed"] = by_arm(literal, best)["osafl"][K], own["m_fedavg"]
     pairs = [(K, rule) for K in (1, 2) for rule in BASELINES]
     return tables | {
         "osafl-superior": _superior(),
         "osafl-fig4": {f"K{K}_{r}": (areas["osafl"][K], areas[r][K]) for K, r in pairs}
-        | {"printed": (printed["area"].loc[1], areas["m_fedavg"][1])},
+        | {"printed": (by_arm(literal, area)["osafl"][1], areas["m_fedavg"][1])},
         "osafl-score": {
             "printed": tuple(by_arm(one, area)["osafl"] for one in (found.scored, found.no_score))
         },
@@ -348,18 +358,14 @@ def _superior() -> Evidence:
 
 def _saturation(runs: pd.DataFrame) -> Evidence:
     reached, losses = by_arm(runs, plateau), by_arm(runs, loss_plateau)
-    ends, late, early = (
-        by_arm(runs, best),
-        by_arm(runs, between(0.75, 1)),
-        by_arm(runs, between(0.04, 0.25)),
-    )
+    late, early = by_arm(runs, between(0.75, 1)), by_arm(runs, between(0.04, 0.25))
     accuracies = [by_arm(runs, between(*span)) for span in ((0.75, 0.875), (0.875, 1))]
     log_losses = [by_arm(runs, log_loss(*span)) for span in ((0.75, 0.875), (0.875, 1))]
     found: Evidence = {"afa_flat": (late["m_afa_cd"][1], early["m_afa_cd"][1])}
     for K in (1, 2):
         found[f"osafl_K{K}"], found[f"loss_K{K}"] = reached["osafl"][K], losses["osafl"][K]
         found[f"fednova_plateau_K{K}"] = reached["m_fednova"][K]
-        found[f"fednova_K{K}"] = ends["m_fednova"][K], late["osafl"][K]
+        found[f"fednova_K{K}"] = by_arm(runs, best)["m_fednova"][K], late["osafl"][K]
         for rule in ("m_fedavg", "m_fedprox", "m_feddisco", "m_fednova"):
             found[f"falling_{rule}_K{K}"] = tuple(one[rule][K] for one in log_losses)
             if rule != "m_fednova":
@@ -398,28 +404,26 @@ def _buffers(runs: pd.DataFrame, known: pd.Series) -> dict[str, Evidence]:
 
 def _network(network: str, found: Dataset1) -> Evidence:
     """The CNN at the round that Section V-B names, under both readings; all else is not run."""
-    evidence: Evidence = {}
-    for part in OSAFL[f"osafl-{network.lower()}"].parts:
-        whole = not part.key.startswith(("ahead_", "value", "K2_ahead_"))
-        K = (
-            ""
-            if part.key.startswith(("ahead_", "value"))
-            else f" with K = {2 if 'K2' in part.key else 1}"
-        )
-        rounds = 100 if whole else CHECKPOINT_ROUND[network]
-        minutes = 18 * MINUTES[network][whole]  # six rules on three seeds
+    at, evidence = CHECKPOINT_ROUND[network], {}
+
+    def price(rounds: int, K: str) -> NotRun:
+        minutes = 18 * MINUTES[network][rounds == 100]  # six rules on three seeds
         costs = f"{minutes / 60:.1f} CPU hours" if minutes > 90 else f"{minutes:.0f} CPU minutes"
-        why = f"{network} was not trained for {rounds} rounds{K} under the reading judged ({costs})"
-        evidence[part.key] = NotRun(why)
+        said = f"{network} was not trained for {rounds} rounds{K} under the reading judged"
+        return NotRun(f"{said} ({costs})")
+
+    for key in (part.key for part in OSAFL[f"osafl-{network.lower()}"].parts):
+        if key.startswith(("ahead_", "value")):
+            evidence[key] = price(at, "")
+        elif key.startswith("K2_"):
+            evidence[key] = price(at if "ahead" in key else 100, " with K = 2")
+        else:
+            evidence[key] = price(100, " with K = 1")
     if network == "CNN":
         readings = {"the FCN's": found.cnn, "32 steps": found.steps.judges}
-        at = {
-            name: by_arm(runs, at_round(CHECKPOINT_ROUND[network]))
-            for name, runs in readings.items()
-        }
-        evidence["value"] = {name: one["osafl"] for name, one in at.items()}
+        there = {name: by_arm(runs, at_round(at)) for name, runs in readings.items()}
+        evidence["value"] = {name: one["osafl"] for name, one in there.items()}
         for rule in BASELINES:
-            evidence[f"ahead_{rule}"] = {
-                name: (one["osafl"], one[rule]) for name, one in at.items()
-            }
+            pairs = {name: (one["osafl"], one[rule]) for name, one in there.items()}
+            evidence[f"ahead_{rule}"] = pairs
     return evidence

@@ -18,7 +18,6 @@ from companion import story
 from companion.judging import tables
 from companion.notebooks.fats_shared import KEYWORDS, NAMES, TINY, Sizes
 from sflkit.fats import enumeration, stability
-from sflkit.fats.expected_time import rule_cost
 from sflkit.fats.forgetting import RULES
 from sflkit.fats.history import draw_history
 from sflkit.randomness import generator
@@ -45,6 +44,14 @@ def forgetting_by_hand() -> dict[str, pd.DataFrame]:
     Columns are the laws learned, after forgetting a_0 by the printed and the exact rule (or client
     A by Algorithm 3), and retrained.
     """
+
+    def shares(law: Mapping) -> list[float]:
+        found = [0.0] * sum(next(iter(law.values()))[1].samples_per_client)
+        for p, history in law.values():
+            first = history.samples_per_client[0] * history.clients[0, 0]
+            found[first + history.batches[0, 0, 0, 0]] += float(p)
+        return found
+
     learned = enumeration.drawn_law(**TINY)
     samples = {
         "learned,\nwith $a_0$": learned,
@@ -59,17 +66,11 @@ def forgetting_by_hand() -> dict[str, pd.DataFrame]:
         "Algorithm 3:\ndrawn again": enumeration.forgotten_law(learned, (0, None)),
         "retrained\nwithout A": enumeration.retrained_law([(0, None)], **three),
     }
-    shares = {
-        "sample": pd.DataFrame(0.0, ["$a_0$", "$a_1$", "$b_0$", "$b_1$"], list(samples)),
-        "client": pd.DataFrame(0.0, list("ABC"), list(clients)),
+    names = {"sample": ["$a_0$", "$a_1$", "$b_0$", "$b_1$"], "client": list("ABC")}
+    return {
+        level: pd.DataFrame({title: shares(law) for title, law in laws.items()}, names[level])
+        for level, laws in (("sample", samples), ("client", clients))
     }
-    for table, laws in zip(shares.values(), (samples, clients), strict=True):
-        for title, law in laws.items():
-            for p, history in law.values():
-                each = history.samples_per_client[0]
-                at = each * history.clients[0, 0] + history.batches[0, 0, 0, 0]
-                table.loc[table.index[at], title] += float(p)
-    return shares
 
 
 def enumerated(federations: Sequence[tuple[int, ...]] = FEDERATIONS) -> pd.DataFrame:
@@ -200,25 +201,6 @@ def printed_distances(
     return [enumeration.Distance(*pair) for pair in found]
 
 
-def rule_costs(sizes: Mapping[str, Sizes]) -> pd.DataFrame:
-    """Return how many samples each rule draws anew for one request, on average.
-
-    One row for each of the sizes, one column for each rule. "gradients" are those of the exact rule
-    as a share of a training, and "gradients, claim1" those of Claim 1's. Source: FATS, Appendix
-    B.2; `expected_time.rule_cost`.
-    """
-    rows = {}
-    for name, each in sizes.items():
-        whole = {key: int(value) for key, value in each.items()}
-        found = {rule: rule_cost(rule, **whole) for rule in RULES}
-        training = whole["clients_per_round"] * whole["local_steps"] * whole["rounds"]
-        rows[name] = {rule: cost.samples for rule, cost in found.items()} | {
-            "gradients": found["exact"].gradients / training,
-            "gradients, claim1": found["claim1"].gradients / training,
-        }
-    return pd.DataFrame.from_dict(rows, orient="index")
-
-
 def used_shares(
     table: pd.DataFrame, *, seed: int, repeats: int, repeats_large: int
 ) -> pd.DataFrame:
@@ -296,31 +278,23 @@ def any_hit(sizes: Mapping[str, Sizes], *, seed: int, repeats: int, requests: in
 # --- Table 2 and line 3 of Algorithm 1 ------------------------------------------------------------
 
 
-class Planned(NamedTuple):
-    """Line 3 of Algorithm 1 at Table 2's settings.
+def planned(sizes: Mapping[str, Sizes]) -> pd.DataFrame:
+    """Return what line 3 of Algorithm 1 plans at each of the sizes, a row each."""
+    return pd.DataFrame([_plan(each) for each in sizes.values()], index=list(sizes))
 
-    planned: K and b by setting. cifar: rho and plan with CIFAR's training images. hundred: rho_C
-    with the text's 100 clients.
+
+def cifar(sizes: Mapping[str, Sizes]) -> pd.DataFrame:
+    """Return rho and whether line 3 gives Table 2's K and b with CIFAR's training images alone.
+
+    Source: FATS, Table 2, ERRATA 21.
     """
-
-    planned: pd.DataFrame
-    cifar: pd.DataFrame
-    hundred: dict[str, float]
-
-
-def planned(sizes: Mapping[str, Sizes]) -> Planned:
-    """Return what line 3 of Algorithm 1 plans. Source: FATS, Table 2, ERRATA 21."""
-    plans = pd.DataFrame([_plan(each) for each in sizes.values()], index=list(sizes))
-    cifar = {}
+    rows = {}
     for name in ("Cifar-10", "Cifar-100"):
         each = dict(sizes[name], samples_per_client=CIFAR_TRAINING / sizes[name]["n_clients"])
-        plan, rho = _plan(each), stability.stability(**each)
+        plan = _plan(each)
         same = all(plan[key] == each[key] for key in ("clients_per_round", "batch_size"))
-        cifar[name] = rho._asdict() | {"same K and b": same}
-    hundred = {
-        name: sizes[name]["clients_per_round"] * sizes[name]["rounds"] / 100 for name in IMAGES
-    }
-    return Planned(plans, pd.DataFrame.from_dict(cifar, orient="index"), hundred)
+        rows[name] = stability.stability(**each)._asdict() | {"same K and b": same}
+    return pd.DataFrame.from_dict(rows, orient="index")
 
 
 def _plan(sizes: Sizes) -> dict[str, Any]:
@@ -343,12 +317,13 @@ def exactness(
     rates: pd.DataFrame,
     hits: AnyHit,
     table: pd.DataFrame,
-    plans: Planned,
+    plans: pd.DataFrame,
+    trained: pd.DataFrame,
 ) -> dict[str, dict[str, Any]]:
     """Return the evidence of notebook 40's claims, by artefact and part.
 
     The arguments are `enumerated`, `restart_distances`, `two_requests`, the stabilities of Table
-    2's settings, `printed_distances`, `used_shares`, `any_hit`, Table 2 and `planned`.
+    2's settings, `printed_distances`, `used_shares`, `any_hit`, Table 2, `planned` and `cifar`.
     """
     off = {rule: (exact[rule].astype(float).to_numpy(), 0.0) for rule in (*RULES, "client")}
     tiny = pd.DataFrame([stability.stability(**sizes) for sizes in exact["setting"]]).clip(upper=1)
@@ -394,27 +369,29 @@ def exactness(
         "fats-rem1": {level: tuple(pairs.T) for level, pairs in without_several(exact).items()},
         "fats-lem1": lemma1,
         "fats-thm2": theorem2 | {"sample_kept": off["exact"]},
-        "fats-tab2": _table_2_evidence(table, rho, plans),
+        "fats-tab2": _table_2_evidence(table, rho, plans, trained),
     }
 
 
-def _table_2_evidence(table: pd.DataFrame, rho: pd.DataFrame, plans: Planned) -> dict[str, Any]:
+def _table_2_evidence(
+    table: pd.DataFrame, rho: pd.DataFrame, plans: pd.DataFrame, trained: pd.DataFrame
+) -> dict[str, Any]:
     text = tables.paper_value("fats", "fats", "clients of the simulated data sets")
-    fits = plans.cifar[["rho_s", "rho_c"]].max(axis=1) <= 1 + 1e-12
+    fits = trained[["rho_s", "rho_c"]].max(axis=1) <= 1 + 1e-12
     return {
         "rho": (rho[["rho_s", "rho_c"]].to_numpy(), 1.0),
         "line_3": (
-            plans.planned[["clients_per_round", "batch_size"]].to_numpy(),
+            plans[["clients_per_round", "batch_size"]].to_numpy(),
             table[["K", "b"]].to_numpy(),
         ),
         "samples": (table["samples"].iloc[:4].to_numpy(), np.array(list(IMAGES.values()))),
         "clients": (table["M"].iloc[:4].to_numpy(), text),
         "training_images": {
             f"{name}, {what}": bool(held[name])
-            for name in plans.cifar.index
-            for what, held in (("rho", fits), ("K and b", plans.cifar["same K and b"]))
+            for name in trained.index
+            for what, held in (("rho", fits), ("K and b", trained["same K and b"]))
         },
-        "text_clients": {name: value > 1 for name, value in plans.hundred.items()},
+        "text_clients": {name: bool(table["K"][name] * table["R"][name] > 100) for name in IMAGES},
     }
 
 

@@ -8,7 +8,6 @@ fail, so that trends are judged on drawn histories, which know nothing of it.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,11 +15,9 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from companion.judging.tables import paper_curve, paper_value
-from companion.notebooks import hit_rounds
-from companion.notebooks.fats_shared import REQUESTS
 from companion.plans import Stage
 from companion.widgets import SLIDER, picture
-from sflkit.fats import bounds, enumeration, training
+from sflkit.fats import bounds, training
 from sflkit.fats.config import TABLE_2, FATSConfig
 from sflkit.fats.expected_time import client_time, first_participation, sample_time
 from sflkit.fats.methods import METHODS
@@ -116,17 +113,6 @@ SHORT = {
     "clients_per_round": "K",
     "n_requests": "w",
 }
-
-
-def over_all_histories(**sizes: int) -> tuple[Fraction, Fraction]:
-    """Return the mean steps for a sample and for a client over every history of a tiny federation.
-
-    Two samples a client and b = 1; `sizes` are n_clients, clients_per_round, local_steps, rounds.
-    """
-    law = enumeration.drawn_law(samples_per_client=2, batch_size=1, **sizes).values()
-    sample = sum(p * (history.steps - history.first_step(0, 0)) for p, history in law)
-    client = sum(p * (history.steps - history.first_step(0)) for p, history in law)
-    return Fraction(sample), Fraction(client)
 
 
 def lines_of(
@@ -273,27 +259,6 @@ def exact_several(drawn_clients: Iterable[int], most: int) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["data", "streaming", "K", "w", "rho_C", "T", "exact"])
 
 
-def shares_of_bytes() -> pd.DataFrame:
-    """Return the expected share of retraining's rounds, and so of its bytes, at Table 2's sizes.
-
-    A row for each of the six sets; columns one_samples, one_clients and, for Section 6.2.1's number
-    of requests at once, each to another client, several_samples and several_clients.
-    """
-    counts = {"one": dict.fromkeys(TABLE_2, 1)}
-    counts["several"] = {data: REQUESTS.get(data, 5) for data in TABLE_2}
-    shares = {
-        f"{how}_{level}": [
-            float(
-                hit_rounds.expected_share(hit_rounds.hit_law([(k, of) for k in range(n)], **sizes))
-            )
-            for n, sizes in zip(many.values(), TABLE_2.values(), strict=True)
-        ]
-        for how, many in counts.items()
-        for level, of in (("samples", 0), ("clients", None))
-    }
-    return pd.DataFrame(shares, index=SIX_SETS)
-
-
 def one_request(
     one: pd.DataFrame, exact: pd.DataFrame, drawn: pd.DataFrame, data: str
 ) -> dict[str, Any]:
@@ -340,13 +305,6 @@ def several_requests(several: pd.DataFrame, drawn: pd.DataFrame) -> dict[str, An
     return parts
 
 
-def best_shares(exact: pd.DataFrame, streaming: bool) -> pd.Series:
-    """Return FRS's share that the best K needs, indexed by data set and number of requests."""
-    mine = exact[exact["streaming"] == streaming]
-    share = mine["exact"] / (mine["T"] * (mine["w"] if streaming else 1))
-    return share.groupby([mine["data"], mine["w"]]).min()
-
-
 def notes(several: pd.DataFrame, shares: pd.DataFrame, runs: int) -> dict[str, str]:
     """Return the note of each verdict; `several` is `exact_several`."""
     most = several[(several["data"] == "femnist") & ~several["streaming"]]
@@ -354,28 +312,23 @@ def notes(several: pd.DataFrame, shares: pd.DataFrame, runs: int) -> dict[str, s
     at_once = ", ".join(
         f"{row.exact / row.T:.2f} with K = {row.K}" for row in most.iloc[[0, -1]].itertuples()
     )
-    best = ", ".join(
-        f"{way} {best_shares(several, streaming).max():.2f}"
-        for way, streaming in (("at once", False), ("one by one", True))
-    )
+    share = several["exact"] / several["T"] / several["w"].where(several["streaming"], 1)
+    least = share.groupby([several["streaming"], several["data"], several["w"]]).min()
+    at_best = least.groupby(level="streaming").max()  # FRS's share that the best K needs, at most
+    off = misses(beside_figure6())["mean, %"].xs("recomputed work", level=1)
     few = f"{runs} histories a point; the paper averages five runs, too few to see these trends"
     high = shares.max()
     return {
         "fats-fig2": few,
-        "fats-fig6": f"{few}. The exact work is {_points_off()} above the authors' points in the "
-        "mean (ERRATA 86)",
-        "fats-fig3": f"at the best K the largest share of FRS's time is {best}; FEMNIST, "
+        "fats-fig6": f"{few}. The exact work is {off['samples']:.0f} % (samples) and "
+        f"{off['clients']:.0f} % (clients) above the authors' points in the mean (ERRATA 86)",
+        "fats-fig3": f"at the best K the largest share of FRS's time is at once "
+        f"{at_best[False]:.2f}, one by one {at_best[True]:.2f}; FEMNIST, "
         f"{most['w'].iloc[0]} clients at once: {at_once}",
         "fats-bytes": f"at most {high['one_samples']:.2f} of FRS's bytes for a sample and "
         f"{high['one_clients']:.2f} for a client; ten or five at once "
         f"{high['several_samples']:.2f} and {high['several_clients']:.2f}",
     }
-
-
-def _points_off() -> str:
-    """Say how far the exact means at the authors' sizes lie above the points of Fig. 6."""
-    off = misses(beside_figure6())["mean, %"].xs("recomputed work", level=1)
-    return f"{off['samples']:.0f} % (samples) and {off['clients']:.0f} % (clients)"
 
 
 def _by_run(frame: pd.DataFrame, column: str) -> pd.DataFrame:

@@ -103,24 +103,6 @@ SIZES = ("n_clients", "samples_per_client", "local_steps")
 LINES = tuple(inspect.signature(tradeoff_grid).parameters)
 
 
-def check_lines(grid: pd.DataFrame, knee: float) -> None:
-    """Check that every line of the grid ends at rho <= 1 and has the knee and points around it.
-
-    Raises
-    ------
-    ValueError
-        If a line does not; the message lists its values of rho.
-    """
-    lines = grid[grid["over"] != "fixed"].groupby(["artefact", "over"], sort=False)["rho"]
-    for (artefact, over), rho in lines:
-        below, above = (rho <= knee + 1e-9).sum(), (rho >= knee - 1e-9).sum()
-        if rho.max() > 1 + 1e-9 or below < 2 or above < 2 or below + above != len(rho) + 1:
-            raise ValueError(
-                f"{artefact} over {over} has {rho.round(4).tolist()}; it must hold {knee}, end at "
-                f"1 at most and have points on both sides of {knee}"
-            )
-
-
 def tradeoff(**given: Any) -> Generator[Stage, pd.DataFrame, Tradeoff]:
     """Plan notebook 44: a figure's seeds at every setting, and at end points `more_ends` others.
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from companion import story
@@ -25,7 +24,6 @@ from sflkit.fats import membership
 from sflkit.fats.config import MembershipConfig
 from sflkit.fats.first_uses import LEVELS
 from sflkit.fats.methods import METHODS
-from sflkit.intervals import mean_interval
 from sflkit.runs.keys import config_dict
 
 
@@ -89,63 +87,11 @@ def attacks_on(
     return Membership(overfitted, ordinary)
 
 
-FORGOTTEN = (10, 5, 5, 5, 10, 5)  # samples or clients of each set, Section 6.2.1
 CELL = ["attack", "setting", "data", "level", "state"]
-_HALF_DIGIT = 5e-5  # the table prints hundredths of a per cent
 _BLIND = NotRun(
     "the attack has not been shown to see members before forgetting, so that the row would prove "
     "nothing"
 )
-
-
-def printed_names() -> dict[str, str]:
-    """Return method -> its name in the paper's table, which writes FR2 for FR²."""
-    return {name: label.replace("²", "2") for name, label in METHODS.labels().items()}
-
-
-def printed_table() -> pd.Series:
-    """Return the numbers of Table 1 in per cent, indexed by quantity."""
-    rows = paper_values("fats").query("artefact == 'fats-tab1'")
-    return rows.set_index("quantity")["value"]
-
-
-def fewest_members() -> pd.DataFrame:
-    """Return the fewest members a side that each printed accuracy allows, rounding included.
-
-    With n members and n others an accuracy is a multiple of 1/(2n). A variable on such a grid whose
-    mean lies d above a grid point has at least the variance d (1/(2n) - d), which the printed
-    standard deviation must not undercut. Columns: one per method, forgotten samples (what the paper
-    forgets), "blind std, %" (standard deviation that resampling so few samples gives an attack
-    which calls half of them members).
-    """
-    printed, n = printed_table(), np.arange(1, 2001)
-    table = pd.DataFrame(index=list(NAMES), columns=list(printed_names().values()))
-    for name in NAMES:
-        for method in table.columns:
-            mean, std = _mean_and_std(printed, f"{name} accuracy {method}")
-            means = mean + np.linspace(-_HALF_DIGIT, _HALF_DIGIT, 101)
-            above = means[:, None] % (1 / (2 * n))
-            variance = (above * (1 / (2 * n) - above)).min(axis=0)
-            table.loc[name, method] = int(n[(variance <= (std + _HALF_DIGIT) ** 2).argmax()])
-    forgotten = np.array(FORGOTTEN)
-    return table.assign(
-        **{"forgotten samples": forgotten, "blind std, %": (100 / np.sqrt(8 * forgotten)).round(1)}
-    )
-
-
-def members_behind_the_strange_precision() -> int:
-    """Return the fewest members a side behind FEMNIST's printed row of FR2, 33.2 +- 42.1 %.
-
-    Let A members and B others be called member. Accuracy 50.00 +- 0.00 % bounds the mean of
-    (A - B)^2 by 8 n^2 0.00005^2. Precision p has |A - B| >= |2 p - 1| wherever something was
-    called, and if silent sets count 0 at least the share m^2 / (m^2 + s^2) of the sets is not
-    silent (m, s: printed mean and spread of p; Cauchy and Schwarz), so that the mean of (A - B)^2
-    is at least 4 (m^2 + s^2) - 4 m + m^2 / (m^2 + s^2).
-    """
-    m, s = _mean_and_std(printed_table(), "FEMNIST precision FR2")
-    square = s**2 + m**2
-    apart = 4 * square - 4 * m + m**2 / square
-    return int(np.ceil(np.sqrt(apart / (8 * _HALF_DIGIT**2))))
 
 
 def results_of(found: Membership) -> pd.DataFrame:
@@ -157,24 +103,6 @@ def results_of(found: Membership) -> pd.DataFrame:
 def by_seed(results: pd.DataFrame) -> pd.DataFrame:
     """Return accuracy and precision on the whole sets for each seed, mean over its mirror pair."""
     return results.groupby([*CELL, "seed"])[["whole_accuracy", "whole_precision"]].mean()
-
-
-def attack_table(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the attacks in per cent, one row per cell.
-
-    `whole` is the accuracy on all members and as many unseen samples, mean over the seeds, and
-    `half interval` half its 95 % interval. The others are means over runs: accuracy and precision
-    over resampled sets as in the paper with the spread of the sets, the share of silent attacks,
-    and the model's own accuracy on trained (fit) and unseen samples (test).
-    """
-    columns = ["accuracy", "accuracy_std", "precision", "precision_std", "silent", "fit", "test"]
-    table = results.groupby(CELL, sort=False)[columns].mean().mul(100)
-    seeds = by_seed(results)["whole_accuracy"].groupby(level=CELL, sort=False)
-    half = seeds.agg(lambda values: mean_interval(values.to_numpy()).high - values.mean())
-    table.insert(0, "whole", seeds.mean().mul(100))
-    table.insert(1, "half interval", half.mul(100))
-    names = {"accuracy_std": "std of sets", "precision_std": "std of sets, precision"}
-    return table.rename(columns=names).round(1)
 
 
 def evidence(results: pd.DataFrame, data: str) -> dict[str, Any]:
@@ -205,22 +133,15 @@ def evidence(results: pd.DataFrame, data: str) -> dict[str, Any]:
 
 def printed_cells() -> dict[str, dict[str, tuple[float, float]]]:
     """Return Table 1 in per cent: data set -> column such as "accuracy FATS" -> mean, deviation."""
-    printed = printed_table()
-    return {
-        data: {
-            f"{what} {METHODS[method].label}": tuple(
-                printed[f"{data} {what} {title}{part} (%)"] for part in ("", " standard deviation")
-            )
-            for what in ("accuracy", "precision")
-            for method, title in printed_names().items()
-        }
-        for data in NAMES
-    }
+    rows = paper_values("fats").query("artefact == 'fats-tab1'").set_index("quantity")["value"]
 
+    def cell(data: str, column: str) -> tuple[float, float]:
+        printed = f"{data} {column}".replace("²", "2")
+        return rows[f"{printed} (%)"], rows[f"{printed} standard deviation (%)"]
 
-def _mean_and_std(printed: pd.Series, quantity: str) -> tuple[float, float]:
-    """Return a printed mean and its standard deviation as shares."""
-    return tuple(printed[f"{quantity}{part} (%)"] / 100 for part in ("", " standard deviation"))
+    labels = METHODS.labels().values()
+    columns = [f"{what} {label}" for what in ("accuracy", "precision") for label in labels]
+    return {data: {column: cell(data, column) for column in columns} for data in NAMES}
 
 
 def counts(config: MembershipConfig, level: str) -> dict[str, Any]:

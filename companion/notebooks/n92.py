@@ -37,7 +37,6 @@ from sflkit import paths
 from sflkit.datastreams import psi
 from sflkit.datastreams import training as streams_training
 from sflkit.datastreams.config import DataStreamsConfig
-from sflkit.fats.expected_time import rule_of_thumb
 from sflkit.intervals import mean_interval
 from sflkit.osafl import training as osafl_training
 from sflkit.osafl import video
@@ -122,21 +121,6 @@ def effects() -> pd.DataFrame:
             row = {"mean": found.mean, "low": found.low, "high": found.high, "n": found.n}
             rows.append({"paper": paper, "where": where, "series": series} | row)
     return pd.DataFrame(rows)
-
-
-def savings(rhos: np.ndarray) -> pd.DataFrame:
-    """Return how much of a training FATS saves by not training anew, per cent, over rho.
-
-    One request costs 1 - (1 - e^-rho) / rho of the training, so many requests one after the other
-    as many times that; ten at once cost the share of ten times the rate.
-    """
-    return pd.DataFrame(
-        {
-            "rho": rhos,
-            "one request": [100 * (1 - rule_of_thumb(rho)) for rho in rhos],
-            "ten at once": [100 * (1 - rule_of_thumb(10 * rho)) for rho in rhos],
-        }
-    )
 
 
 # --- groups of published runs ---------------------------------------------------------------------

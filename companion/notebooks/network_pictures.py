@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from torch import Tensor, nn
 
@@ -69,57 +68,6 @@ def _kind(module: nn.Module) -> str:
     return name
 
 
-def chain(
-    ax: Axes,
-    rows: Sequence[tuple[str, str, int]],
-    *,
-    title: str,
-    source: str,
-    places: int,
-    beside: str = "",
-) -> None:
-    """Draw a network from top to bottom, a box for each layer and the output's shape beside it.
-
-    A box is as wide as the logarithm of its number of parameters.
-
-    Parameters
-    ----------
-    ax : Axes
-    rows : sequence of (name, shape, parameters)
-        As `layers` returns them, at least one.
-    title, source : str
-        What the network is called, and what goes into it.
-    places : int
-        Boxes for which the axes have room, at least as many as there are, so that several networks
-        share one scale.
-    beside : str
-        What else goes into the first dense layer, "" for nothing.
-    """
-    from matplotlib.patches import FancyBboxPatch
-
-    most = np.log10(max(10, *(n for _, _, n in rows)))
-    ax.text(0, 0.55, source, ha="center", va="center", fontsize=9)
-    joins = next((i for i, (name, _, _) in enumerate(rows) if name == "Dense"), None)
-    arrow = {"arrowstyle": "-|>", "linewidth": 1.0, "color": "0.3"}
-    box = {"boxstyle": "round,pad=0.02,rounding_size=0.1", "edgecolor": "black", "linewidth": 0.9}
-    for i, (name, shape, n) in enumerate(rows):
-        y = -1.0 * i - 0.5
-        width = 1.6 + 1.4 * np.log10(max(n, 1)) / most
-        ends = (0, y + 0.38), (0, y + (0.85 if i == 0 else 0.62))
-        ax.annotate("", *ends, arrowprops=arrow | {"shrinkA": 0, "shrinkB": 0})
-        color = "#56B4E9" if n else "white"
-        ax.add_patch(FancyBboxPatch((-width / 2, y - 0.36), width, 0.72, facecolor=color, **box))
-        words = f"{name}\n{n:,} parameters" if n else name
-        ax.text(0, y, words, ha="center", va="center", fontsize=8)
-        ax.text(1.65, y, shape, ha="left", va="center", fontsize=9, color="0.25")
-        if beside and i == joins:
-            place = {"ha": "left", "va": "center", "fontsize": 9}
-            ax.annotate(beside, (0.04, y + 0.5), (1.65, y + 0.5), arrowprops=arrow, **place)
-    ax.set(xlim=(-1.8, 3.1), ylim=(-places - 0.1, 0.9))
-    ax.text(0, 1.1, title, ha="center", fontsize=11)
-    ax.axis("off")
-
-
 def blocks_of(names: Sequence[str]) -> dict[str, list[Layer]]:
     """Return the blocks of the paper's networks at our full sizes, name -> `layers`.
 
@@ -145,7 +93,10 @@ def side_by_side(
     source: Mapping[str, str],
     beside: Mapping[str, str],
 ) -> Figure:
-    """Draw networks beside one another with boxes of one height.
+    """Draw networks from top to bottom, beside one another, with boxes of one height.
+
+    A layer's box is as wide as the logarithm of its number of parameters, with the output's shape
+    beside it.
 
     Parameters
     ----------
@@ -155,13 +106,35 @@ def side_by_side(
         Name of a network -> what goes into it, and what joins in front of its first dense layer.
     """
     import matplotlib.pyplot as plt
+    from matplotlib.patches import FancyBboxPatch
 
-    most = max(map(len, blocks.values()))
-    height = 0.8 + 0.42 * most
-    fig, axes = plt.subplots(1, len(blocks), figsize=(9.6, height), squeeze=False)
-    for ax, (name, rows) in zip(axes[0], blocks.items(), strict=True):
+    longest = max(map(len, blocks.values()))
+    fig, axes = plt.subplots(1, len(blocks), figsize=(9.6, 0.8 + 0.42 * longest), squeeze=False)
+    arrow = {"arrowstyle": "-|>", "linewidth": 1.0, "color": "0.3"}
+    box = {"boxstyle": "round,pad=0.02,rounding_size=0.1", "edgecolor": "black", "linewidth": 0.9}
+    for ax, (net, rows) in zip(axes[0], blocks.items(), strict=True):
+        most = np.log10(max(10, *(row.parameters for row in rows)))
+        ax.text(0, 0.55, source[net], ha="center", va="center", fontsize=9)
+        joins = (
+            [i for i, row in enumerate(rows) if row.name == "Dense"][:1] if net in beside else []
+        )
+        for i, (name, shape, n) in enumerate(rows):
+            y = -1.0 * i - 0.5
+            width = 1.6 + 1.4 * np.log10(max(n, 1)) / most
+            ends = (0, y + 0.38), (0, y + (0.85 if i == 0 else 0.62))
+            ax.annotate("", *ends, arrowprops=arrow | {"shrinkA": 0, "shrinkB": 0})
+            color = "#56B4E9" if n else "white"
+            corner = (-width / 2, y - 0.36)
+            ax.add_patch(FancyBboxPatch(corner, width, 0.72, facecolor=color, **box))
+            words = f"{name}\n{n:,} parameters" if n else name
+            ax.text(0, y, words, ha="center", va="center", fontsize=8)
+            ax.text(1.65, y, shape, ha="left", va="center", fontsize=9, color="0.25")
+            if i in joins:
+                place = {"ha": "left", "va": "center", "fontsize": 9}
+                at = (0.04, y + 0.5), (1.65, y + 0.5)
+                ax.annotate(beside[net], *at, arrowprops=arrow, **place)
         total = sum(row.parameters for row in rows) / 1e6
-        title = f"{name}: {total:.2f} million parameters"
-        joins = beside.get(name, "")
-        chain(ax, rows, title=title, source=source[name], places=most, beside=joins)
+        ax.set(xlim=(-1.8, 3.1), ylim=(-longest - 0.1, 0.9))
+        ax.text(0, 1.1, f"{net}: {total:.2f} million parameters", ha="center", fontsize=11)
+        ax.axis("off")
     return fig

@@ -80,8 +80,8 @@ def ran(configs: Iterable[OSAFLConfig], name: str) -> Runs:
     """Yield a stage of these runs, each once, and return their frame with `arm` and `K`."""
     frame = yield Stage(training.run, list(dict.fromkeys(configs)), name)
     if not len(frame):  # nothing was asked for
-        columns = ["arm", "K", "seed", "round", "accuracy", "loss"]
-        return frame.reindex(columns=[*columns, "input_norm", "genie_steps", "best_accuracy"])
+        columns = ["arm", "K", "seed", "round", "accuracy", "loss", "best_accuracy"]
+        return frame.reindex(columns=[*columns, "input_norm", "never_joined", "genie_steps"])
     arm = frame["rule"].replace("m_fednova_latest", "m_fednova")
     return frame.assign(arm=arm, K=frame["top_k"])
 

@@ -244,10 +244,9 @@ def run(
         server=config.server,
         evaluate_every=1,
     )
-    sizes = clients.sizes
 
     def memory(client: int, most: int) -> Any:
-        return cache(min(config.memory * most, int(sizes[client])), most)
+        return cache(min(config.memory * most, int(clients.sizes[client])), most)
 
     frame = training.run(
         settings_of,
@@ -256,16 +255,12 @@ def run(
         model=model,
         server=server,
     )
-    p_hist = dict(zip(settings_of.arms, config.shares, strict=True))
-    answer = pd.DataFrame(
-        {
-            "round": frame["round"],
-            "p_hist": frame["arm"].map(p_hist),
-            "accuracy": frame["accuracy_last"],
-            "loss": frame["loss_last"],
-        }
+    answer = frame[["round"]].assign(
+        p_hist=frame["arm"].map(dict(zip(settings_of.arms, config.shares, strict=True))),
+        accuracy=frame["accuracy_last"],
+        loss=frame["loss_last"],
     )
-    answer.attrs["data"] = frame.attrs["data"]
+    answer.attrs = {"data": frame.attrs["data"]}
     return answer
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from companion import story
 from companion.notebooks.fats_shared import TINY, Sizes
-from sflkit.fats import bounds, enumeration, expected_time, forgetting, stability
+from sflkit.fats import bounds, enumeration, expected_time, forgetting
 from sflkit.fats.history import First, History, draw_history
 from sflkit.randomness import generator
 
@@ -64,20 +64,6 @@ def request_costs(sizes: Sizes, requests: int) -> dict[str, np.ndarray]:
         "sample_once": at_once,
         "sample_once_time": steps / (e * r),
     }
-
-
-def costs_table(exact: Mapping[str, dict], sizes: Mapping[str, Sizes]) -> pd.DataFrame:
-    """Return number and time of the last request of `request_costs`, beside 4 w rho."""
-    rows = []
-    for name, found in exact.items():
-        rho = stability.stability(**sizes[name])
-        for level, value in (("sample", rho.rho_s), ("client", rho.rho_c)):
-            limit = bounds.theorem7(rho=value, requests=len(found[level])).recomputations
-            last = (found[f"{level}{kind}"][-1] for kind in ("", "_time", "_once_time"))
-            number, time, at_once = last
-            rows.append((name, level, value, number, limit, time, at_once))
-    columns = ["setting", "level", "rho", "exact number", "4 w rho", "trainings", "at once"]
-    return pd.DataFrame(rows, columns=columns)
 
 
 def nearly_all() -> pd.DataFrame:

@@ -200,10 +200,7 @@ class Arms:
         self.mass[arm] += share
         # (6): the weight of round t goes to theta^(t), the model that the round began with.
         self.averaged[arm] += (model - self.averaged[arm]) * (share / self.mass[arm])
-        new = self.rules[arm](model, updates, weights, work)
-        new = self._project(
-            self._tensor("what the server returns, the next parameters,", new, model.shape)
-        )
+        new = self._project(own.next_params(self.rules[arm], model, updates, weights, work))
         self.diverged[arm] = not _finite(new)
         self.params[arm] = new
 
@@ -261,7 +258,8 @@ class Arms:
         corrections = options.get("corrections")
         if corrections is not None:
             shape = (len(used), self.task.n_params)
-            corrections = self._tensor("what the server corrects", corrections, shape)
+            corrections = torch.as_tensor(corrections).to(self.params)
+            checks.shape("what the server corrects", corrections, shape)
         return _Job(a, used, totals[used], data, work, options.get("prox", 0.0), corrections)
 
     def _train(self, jobs: list[_Job], rows: np.ndarray) -> None:
@@ -286,10 +284,6 @@ class Arms:
         )
         for job, own_updates in zip(jobs, updates.split(counts), strict=True):
             self.move(job.arm, own_updates, job.weights, job.work)
-
-    def _tensor(self, name: str, value: Any, shape: tuple[int, ...]) -> Tensor:
-        """Return an array of a server's as a tensor like the models, checked."""
-        return checks.shape(name, torch.as_tensor(value).to(self.params), tuple(shape))
 
     def _project(self, params: Tensor) -> Tensor:
         """Return the nearest parameters in the ball around the initial model, line 14."""

@@ -44,7 +44,8 @@ class Remark1(NamedTuple):
     dissimilarity: float
 
 
-def gradient_bound(smoothness: float, loss_bound: float) -> float:
+@checked
+def gradient_bound(smoothness: NotNegative, loss_bound: NotNegative) -> float:
     """Return sqrt(2 L B), which bounds the gradient norms of L-smooth losses in [0, B].
 
     The proof steps along the gradient and may leave the parameter set. The loss must therefore be
@@ -60,8 +61,6 @@ def gradient_bound(smoothness: float, loss_bound: float) -> float:
     ValueError
         If one of them is negative or not finite.
     """
-    smoothness = checks.real("smoothness", smoothness, 0)
-    loss_bound = checks.real("loss_bound", loss_bound, 0)
     return math.sqrt(2 * smoothness * loss_bound)
 
 
@@ -232,8 +231,9 @@ class DriftConstants(NamedTuple):
     c2: float
 
 
+@checked
 def drift_constants(
-    *, smoothness: float, loss_bound: float, diameter: float, local_steps: int
+    *, smoothness: NotNegative, loss_bound: NotNegative, diameter: Positive, local_steps: Count
 ) -> DriftConstants:
     """Return C1 = G (5 G / 2 + L D sqrt(2 (1 - 1/E))) and C2 = 2 L^2 G^2 (1 - 1/E).
 
@@ -253,10 +253,7 @@ def drift_constants(
     ValueError
         If an argument is out of range.
     """
-    diameter = checks.real("diameter", diameter, above=0)
-    g = gradient_bound(smoothness, loss_bound)
-    smoothness = float(smoothness)
-    repeat = 1 - 1 / checks.integer("local_steps", local_steps, 1)
+    g, repeat = gradient_bound(smoothness, loss_bound), 1 - 1 / local_steps
     return DriftConstants(
         c1=g * (2.5 * g + smoothness * diameter * math.sqrt(2 * repeat)),
         c2=2 * (smoothness * g) ** 2 * repeat,
@@ -364,8 +361,9 @@ class SigmaBarBound(NamedTuple):
     total: float
 
 
+@checked
 def sigma_bar2_bound(
-    *, sigma0: float, dissimilarity: float, aggregation: ArrayLike, q: ArrayLike
+    *, sigma0: NotNegative, dissimilarity: NotNegative, aggregation: ArrayLike, q: ArrayLike
 ) -> SigmaBarBound:
     """Return 8 sigma_0^2 + 6 M (2 sigma_0^2 + zeta^2) sum_t q_t sum_m (p_m - p_m^(t))^2.
 
@@ -386,8 +384,6 @@ def sigma_bar2_bound(
     ValueError
         If an argument is out of range, a row is off the simplex, or the rounds do not agree.
     """
-    sigma0 = checks.real("sigma0", sigma0, 0)
-    dissimilarity = checks.real("dissimilarity", dissimilarity, 0)
     aggregation = checks.simplex("aggregation", aggregation, ndim=2)
     q = checks.simplex("q", q)
     checks.shape("q", q, (len(aggregation),), like="aggregation")

@@ -57,7 +57,6 @@ from sflkit.fats.history import History, pair
 from sflkit.fats.methods import LEARNS_AS, METHODS
 from sflkit.fats.sgd import SGD, Fisher
 from sflkit.fats.state import Entry, State, check_replaces, fixed_digest, save, sealed, sha256
-from sflkit.federated.arrays import tensor_of
 
 MEMORY_BYTES = 2**30  # that the kept models of a run take, about, unless it says `every`
 
@@ -328,19 +327,8 @@ def _restart(old: History, new: History, first: int, done: int) -> int:
 
 def _first_model(task: federated.Task, start: Any) -> Tensor:
     """Return the first model as a vector of its own: the caller may go on writing to `start`."""
-    try:
-        given = tensor_of(start).detach()
-        if given.is_complex():  # its imaginary part would be lost without a word
-            raise TypeError
-        first = given.to("cpu", torch.float32, copy=True)
-    except (TypeError, ValueError, RuntimeError):
-        raise ValueError(
-            f"start={checks.shown(start)} must be a tensor or an array of numbers, "
-            f"({task.n_params},)"
-        ) from None
-    if not torch.isfinite(first).all():
-        raise ValueError("start must hold finite numbers; it holds NaN or infinity")
-    return checks.shape("start", first, (task.n_params,))
+    first = checks.shape("start", task.vectors("start", start), (task.n_params,))
+    return first.to("cpu", torch.float32, copy=True)
 
 
 def _round(

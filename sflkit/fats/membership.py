@@ -57,7 +57,7 @@ from sflkit.randomness import generator
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sflkit.fats.attacks import MembershipAttack, Predict, ShadowAttack
+    from sflkit.fats.attacks import Predict, ShadowAttack
     from sflkit.fats.state import State
     from sflkit.fats.training import Model
     from sflkit.federated import Task
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 EXPERIMENT = "fats-membership"
 RESULT_VERSION = 2
 # One lock for each population, see `_population`.
-_locks: dict[tuple, threading.Lock] = {}
+_locks: dict[MembershipConfig, threading.Lock] = {}
 
 
 class Split(NamedTuple):
@@ -194,7 +194,6 @@ def run(
     *,
     data: Federation | Dataset | tuple | str | None = None,
     model: Model | None = None,
-    attack: MembershipAttack | None = None,
 ) -> pd.DataFrame:
     """Train, forget by every method, and attack all models.
 
@@ -208,13 +207,11 @@ def run(
         that are dealt to clients as it says, see `data.dataset`.
     model : torch.nn.Module, or class or function (input_shape, n_classes) -> Module, optional
         Your own network, of the target and of the shadows.
-    attack : sflkit.fats.attacks.MembershipAttack, optional
-        Your own attack in place of the shadows.
 
     Returns
     -------
     DataFrame
-        One row per level, state and attack: "shadow" (or yours), and "loss", the threshold at the
+        One row per level, state and attack: "shadow" and "loss", the threshold at the
         mean training loss. accuracy and precision are means over the evaluation sets, accuracy_std
         and precision_std their standard deviations; whole_accuracy and whole_precision are those on
         all `pairs` of members and as many others of the same clients, without resampling; silent is
@@ -229,11 +226,10 @@ def run(
         If a model stops being finite.
     """
     if data is None and model is None:
-        made, fitted = _population(config, attack is None)
+        made, attack = _population(config)
     else:
         made = build(config, data)
-        fitted = shadow_attack(config, made, model) if attack is None else None
-    attack = fitted if attack is None else attack
+        attack = shadow_attack(config, made, model)
     splits = {level: split(config, made, level) for level in config.levels}
     task = _task(config, made, model)
     after = _target(config, made, task, splits[config.levels[0]].clients)
@@ -284,7 +280,7 @@ def _attacks(
     made: Federation,
     task: Task,
     params: Tensor,
-    attack: MembershipAttack,
+    attack: ShadowAttack,
     parts: Split,
     name: str,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -371,20 +367,17 @@ def _task(config: MembershipConfig, federation: Federation, model: Model | None)
     return Task(own.network(model, config.model, shape, n_classes, **options))
 
 
-def _population(
-    config: MembershipConfig, attacked: bool
-) -> tuple[Federation, MembershipAttack | None]:
+def _population(config: MembershipConfig) -> tuple[Federation, ShadowAttack]:
     """Return what all seeds share, computed once per process.
 
     The shadows cost as much as a whole run."""
     everything = dict(methods=tuple(METHODS), levels=LEVELS)  # what the population does not use
     shared = replace(config, seed=0, forget_share=0.5, repeats=2, **everything)
-    lock = _locks.setdefault((shared, attacked), threading.Lock())
-    with lock:  # runs in other threads wait for it instead of doing the same
-        return _shared(shared, attacked)
+    with _locks.setdefault(shared, threading.Lock()):  # others wait instead of doing the same
+        return _shared(shared)
 
 
 @functools.lru_cache(maxsize=8)
-def _shared(config: MembershipConfig, attacked: bool) -> tuple[Federation, MembershipAttack | None]:
+def _shared(config: MembershipConfig) -> tuple[Federation, ShadowAttack]:
     federation = build(config)
-    return federation, shadow_attack(config, federation) if attacked else None
+    return federation, shadow_attack(config, federation)

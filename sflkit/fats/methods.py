@@ -94,9 +94,10 @@ class FRS(FATS):
         """Refuse fewer clients than K."""
         present_clients(history)
 
+    @checked
     def repaired(self, history: History, rng: np.random.Generator) -> History:
         """Draw all rounds afresh."""
-        return redraw_fedavg(history, rng)
+        return _redrawn(history, np.arange(history.rounds), rng)
 
     def weights(self, history: History, r: int) -> np.ndarray:
         """Return the clients' numbers of samples."""
@@ -153,18 +154,6 @@ def draw_fedavg(*, rng: np.random.Generator, **sizes: Any) -> History:
     ordered = np.sort(history.clients, axis=1)
     repeats = np.flatnonzero((np.diff(ordered, axis=1) == 0).any(axis=1))
     return _redrawn(history, repeats, rng)
-
-
-@checked
-def redraw_fedavg(history: History, rng: np.random.Generator) -> History:
-    """Return a history of the same sizes with all rounds drawn afresh from what is left.
-
-    Raises
-    ------
-    ValueError
-        If fewer clients than K are left.
-    """
-    return _redrawn(history, np.arange(history.rounds), rng)
 
 
 def present_clients(history: History) -> np.ndarray:

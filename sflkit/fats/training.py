@@ -171,18 +171,12 @@ def _count(config: FATSConfig) -> pd.DataFrame:
     if METHODS[config.method].build().from_scratch:
         table |= {"hits": sets, "steps": scratch, "replayed_steps": scratch}
         return pd.DataFrame(table | {"scratch_steps": scratch})
+    sizes = "clients_per_round batch_size local_steps rounds n_clients".split()
+    asked = ("level", "n_requests", "streaming", "runs")
     first = first_uses(
-        level=config.level,
-        n_requests=config.n_requests,
-        streaming=config.streaming,
-        runs=config.runs,
-        n_clients=config.n_clients,
+        **{name: getattr(config, name) for name in (*sizes, *asked)},
         # Requests for clients do not depend on it.
         samples_per_client=config.samples_per_client or config.batch_size,
-        clients_per_round=config.clients_per_round,
-        batch_size=config.batch_size,
-        local_steps=steps,
-        rounds=config.rounds,
         rng=generator(config.seed, "monte_carlo"),
     )
     hit = first < done * steps

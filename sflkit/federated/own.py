@@ -24,9 +24,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from sflkit import models, torch_draws
+from sflkit import checks, models, torch_draws
+from sflkit.federated.arrays import tensor_of
 from sflkit.federated.servers import LocalWork, ServerRule
 
 
@@ -56,6 +58,24 @@ def build_server(server: Callable[..., ServerRule], config: Any, shares: np.ndar
             "sflkit.federated.FedAvg"
         )
     return made
+
+
+def next_params(
+    server: ServerRule, params: Tensor, updates: Tensor, weights: Any, work: LocalWork
+) -> Tensor:
+    """Return the next global parameters by a server rule, as a tensor like `params`.
+
+    Raises
+    ------
+    ValueError
+        If the rule answers with anything else than one number per parameter.
+    """
+    new, name = server(params, updates, weights, work), type(server).__name__
+    try:
+        new = tensor_of(new).to(params)
+    except (TypeError, ValueError, RuntimeError):
+        new = torch.empty(())  # no parameters either
+    return checks.shape(f"what server rule {name} returned", new, tuple(params.shape))
 
 
 def local_options(server: ServerRule, work: LocalWork) -> dict[str, Any]:

@@ -29,6 +29,7 @@ import torch
 from torch import Tensor
 
 from sflkit import checks
+from sflkit.config import NotNegative, Positive, settings
 from sflkit.federated.arrays import array_of, finite_vector, numbers_of
 from sflkit.registry import Look, Registry, Rule
 
@@ -198,7 +199,7 @@ class ServerRule(Protocol):
     ) -> Any: ...
 
 
-@dataclass(frozen=True)
+@settings
 class FedAvg:
     """The mean update times a global rate: w <- w + eta sum_k p_k (w_k - w).
 
@@ -210,11 +211,7 @@ class FedAvg:
         eta > 0. SFL, Section VI, uses 1, which makes the new model the mean of the local ones.
     """
 
-    global_rate: float = 1.0
-
-    def __post_init__(self):
-        rate = checks.real("global_rate", self.global_rate, above=0.0)
-        object.__setattr__(self, "global_rate", rate)
+    global_rate: Positive = 1.0
 
     def local_options(self, work: LocalWork) -> dict[str, Any]:
         """Return no options: local steps are plain SGD."""
@@ -230,7 +227,7 @@ class FedAvg:
         return _numbers("params", params) + step
 
 
-@dataclass(frozen=True)
+@settings
 class FedProx:
     """FedAvg whose clients are held near the global model: the local gradient gets mu (y - x).
 
@@ -244,13 +241,8 @@ class FedProx:
         eta > 0.
     """
 
-    mu: float = 0.1
-    global_rate: float = 1.0
-
-    def __post_init__(self):
-        object.__setattr__(self, "mu", checks.real("mu", self.mu, 0.0))
-        rate = checks.real("global_rate", self.global_rate, above=0.0)
-        object.__setattr__(self, "global_rate", rate)
+    mu: NotNegative = 0.1
+    global_rate: Positive = 1.0
 
     def local_options(self, work: LocalWork) -> dict[str, Any]:
         """Return mu as the factor of the proximal term."""

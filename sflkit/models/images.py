@@ -107,35 +107,17 @@ def cnn(
     )
 
 
-# Convolutions by their numbers in torchvision's vgg16().features, with their channels
-# (configuration D of Simonyan & Zisserman 2015). The numbers that are missing belong to ReLU and,
-# before 5, 10, 17, 24 and at the end, to max-pooling as well.
-VGG16 = {
-    0: 64,
-    2: 64,
-    5: 128,
-    7: 128,
-    10: 256,
-    12: 256,
-    14: 256,
-    17: 512,
-    19: 512,
-    21: 512,
-    24: 512,
-    26: 512,
-    28: 512,
-}
+# Channels of the convolutions between two poolings (configuration D of Simonyan & Zisserman 2015).
+VGG16 = ((64,) * 2, (128,) * 2, (256,) * 3, (512,) * 3, (512,) * 3)
 
 
-def vgg16(
-    input_shape: tuple[int, ...], n_classes: int, width: float = 1.0, norm: str = "group"
-) -> nn.Module:
+def vgg16(input_shape: tuple[int, ...], n_classes: int, width: float = 1.0) -> nn.Module:
     """Return VGG16 for small images.
 
     Thirteen 3 x 3 convolutions with five 2 x 2 max-poolings between them and one dense layer on 512
-    averages: 14 728 266 parameters for 3 x 32 x 32 and ten classes, 14 774 436 for hundred, and
-    8448 fewer without normalisation. FATS, Section 6.1.2, takes VGG16 "pre-trained on ImageNet1K"
-    for CIFAR-10 and CIFAR-100; such weights enter a run by its `start`.
+    averages: 14 728 266 parameters for 3 x 32 x 32 and ten classes, 14 774 436 for hundred. FATS,
+    Section 6.1.2, takes VGG16 "pre-trained on ImageNet1K" for CIFAR-10 and CIFAR-100; such weights
+    enter a run by its `model` or `start`.
 
     Deviations from the original:
 
@@ -155,8 +137,6 @@ def vgg16(
     width : float
         Multiplier of all channel counts, 0 < width <= 2; they are rounded to multiples of 8.
         Pre-trained weights need 1.
-    norm : "group" or "none"
-        "none" gives the original's convolutions, which need pre-trained weights.
 
     Raises
     ------
@@ -166,29 +146,14 @@ def vgg16(
     """
     n_in, *_ = _image(input_shape, "vgg16", 32)
     width = checks.real("width", width, above=0.0, high=2.0)
-    checks.choice("norm", norm, ("group", "none"))
-    features = nn.Sequential()
-    for number, n_out in VGG16.items():
-        n_out = _multiple_of_8(n_out * width)
-        # Named as in torchvision, which numbers all of its layers, so that its files fit with and
-        # without normalisation.
-        features.add_module(str(number), nn.Conv2d(n_in, n_out, 3, padding=1))
-        if norm == "group":
-            features.add_module(f"norm{number}", _norm(n_out))
-        pooled = number + 2 not in VGG16
-        if pooled:
-            features.add_module(str(number + 1), nn.MaxPool2d(2))
-        features.add_module(str(number + 2 if pooled else number + 1), nn.ReLU())
-        n_in = n_out
-    model = nn.Sequential()
-    for name, module in (
-        ("features", features),
-        ("pool", nn.AdaptiveAvgPool2d(1)),
-        ("flatten", nn.Flatten()),
-        ("classifier", nn.Linear(n_in, n_classes)),
-    ):
-        model.add_module(name, module)
-    return model
+    layers: list[nn.Module] = []
+    for block in VGG16:
+        for i, n_out in enumerate(block, 1):
+            n_out = _multiple_of_8(n_out * width)
+            pooling = [nn.MaxPool2d(2)] if i == len(block) else []
+            layers += [nn.Conv2d(n_in, n_out, 3, padding=1), _norm(n_out), *pooling, nn.ReLU()]
+            n_in = n_out
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(n_in, n_classes))
 
 
 # (expansion, channels, blocks, stride of the first block): Table 2 of Sandler et al. with the two

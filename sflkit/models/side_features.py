@@ -82,7 +82,6 @@ def cnn(
     n_classes: int,
     channels: tuple[int, ...] = (32, 64),
     hidden: int = 224,
-    image: tuple[int, int, int] = IMAGE,
 ) -> nn.Module:
     """Return the CNN: 3x3 convolutions, and two dense layers that see the side features as well.
 
@@ -95,32 +94,23 @@ def cnn(
         Number of features, the image's first.
     n_classes : int
     channels : tuple of int
-        Of the convolutions, at least one, each >= 1.
+        Of one to five convolutions, each >= 1.
     hidden : int
         Width of the first dense layer, >= 1.
-    image : (int, int, int)
-        Channels, height and width of the image.
 
     Raises
     ------
     ValueError
-        For fewer features than the image has, sides below 2 to the number of convolutions, or other
-        sizes out of range.
+        For fewer features than the image has, or other sizes out of range.
     """
     hidden = checks.integer("hidden", hidden, 1)
-    (n_in, *sides), n_side = _split(input_shape, image)
+    (n_in, *sides), n_side = IMAGE, _side_features(input_shape)
     try:
         widths = [checks.integer("channels", c, 1) for c in channels]
     except TypeError:
         widths = []
-    if not widths:
-        raise ValueError(f"channels={channels!r} must be a tuple of at least one positive integer")
-    least = 2 ** len(widths)
-    if min(sides) < least:
-        raise ValueError(
-            f"image={image!r} is too small for {len(widths)} convolutions; its sides must be at "
-            f"least {least}"
-        )
+    if not 1 <= len(widths) <= 5:
+        raise ValueError(f"channels={channels!r} must be a tuple of 1 to 5 positive integers")
     layers = []
     for before, after in pairwise([n_in, *widths]):
         # Pooling stands before its ReLU, as in `images`: the same function, at less cost.
@@ -129,7 +119,7 @@ def cnn(
     dense = nn.Sequential(
         nn.Linear(n_maps + n_side, hidden), nn.ReLU(), nn.Linear(hidden, n_classes)
     )
-    return Beside(image, nn.Sequential(*layers, nn.Flatten()), dense)
+    return Beside(nn.Sequential(*layers, nn.Flatten()), dense)
 
 
 # What follows the first convolution and pooling of SqueezeNet 1.1: (squeeze, expand) channels of a
@@ -148,9 +138,7 @@ _FIRES = (
 )
 
 
-def squeezenet1(
-    input_shape: tuple[int, ...], n_classes: int, image: tuple[int, int, int] = IMAGE
-) -> nn.Module:
+def squeezenet1(input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
     """Return SqueezeNet 1.1 with the side features beside its 512 averaged maps.
 
     Source: OSAFL, Appendix D-A.3, "the same architecture as in [40]". Convolutions, fire modules
@@ -165,28 +153,21 @@ def squeezenet1(
     input_shape : (int,)
         Number of features, the image's first.
     n_classes : int
-    image : (int, int, int)
-        Channels, height and width of the image.
 
     Raises
     ------
     ValueError
-        For fewer features than the image has, or sides below 17.
+        For fewer features than the image has.
     """
-    (n_in, *sides), n_side = _split(input_shape, image)
-    if min(sides) < 17:
-        raise ValueError(
-            f"image={image!r} is too small for squeezenet1; its sides must be at least 17"
-        )
     # The first pooling stands before its ReLU, as in `images`; the others follow fire modules,
     # which end in ReLU.
-    layers = [Conv(n_in, 64, 3, stride=2), _pooling(), nn.ReLU()]
+    layers = [Conv(IMAGE[0], 64, 3, stride=2), _pooling(), nn.ReLU()]
     n_maps = 64
     for fire in _FIRES:
         layers.append(Fire(n_maps, *fire) if fire else _pooling())
         n_maps = 2 * fire[1] if fire else n_maps
     maps = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
-    return Beside(image, maps, nn.Linear(n_maps + n_side, n_classes))
+    return Beside(maps, nn.Linear(n_maps + _side_features(input_shape), n_classes))
 
 
 class Beside(nn.Module):
@@ -194,24 +175,21 @@ class Beside(nn.Module):
 
     Parameters
     ----------
-    image : (int, int, int)
-        Channels, height and width of the image.
     maps : Module
-        What is made of the images (n, *image), flat.
+        What is made of the images (n, *IMAGE), flat.
     head : Module
         What is made of that and of the side features beside it.
     """
 
-    def __init__(self, image: tuple[int, int, int], maps: nn.Module, head: nn.Module):
+    def __init__(self, maps: nn.Module, head: nn.Module):
         super().__init__()
-        self.image = tuple(image)
         self.maps = maps
         self.head = head
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs for rows of features."""
-        pixels, side = x[:, : prod(self.image)], x[:, prod(self.image) :]
-        return self.head(torch.cat([self.maps(pixels.reshape(-1, *self.image)), side], dim=1))
+        pixels, side = x[:, : prod(IMAGE)], x[:, prod(IMAGE) :]
+        return self.head(torch.cat([self.maps(pixels.reshape(-1, *IMAGE)), side], dim=1))
 
 
 def _pooling() -> nn.Module:
@@ -245,19 +223,11 @@ class Fire(nn.Module):
         return torch.relu(torch.cat([self.one(x), self.three(x)], dim=1))
 
 
-def _split(
-    input_shape: tuple[int, ...], image: tuple[int, int, int]
-) -> tuple[tuple[int, int, int], int]:
-    """Return the image's shape and the number of side features."""
-    try:
-        image = tuple(checks.integer("image", n, 1) for n in image)
-    except TypeError:
-        image = ()
-    if len(image) != 3:
-        raise ValueError(f"image={image!r} must be (channels, height, width), positive integers")
-    if len(input_shape) != 1 or input_shape[0] < prod(image):
+def _side_features(input_shape: tuple[int, ...]) -> int:
+    """Return the number of features behind the image."""
+    if len(input_shape) != 1 or input_shape[0] < prod(IMAGE):
         raise ValueError(
             f"input_shape={input_shape!r} must be (n_features,) with at least the image's "
-            f"{prod(image)}"
+            f"{prod(IMAGE)}"
         )
-    return image, input_shape[0] - prod(image)
+    return input_shape[0] - prod(IMAGE)

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from sflkit import checks, federated, machine
 from sflkit.federated import LocalWork, ServerRule, own
-from sflkit.federated.arrays import NotFinite, first_not_finite, tensor_of
+from sflkit.federated.arrays import NotFinite, first_not_finite
 from sflkit.osafl.clients import Samples, local_steps, loss
 from sflkit.osafl.config import SIZE_FIELDS, OSAFLConfig
 from sflkit.osafl.networks import BITS_PER_PARAMETER
@@ -284,11 +284,9 @@ class Learner:
             counts = functools.partial(self._samples.label_counts, t)
             weights = self.rule.round_weights(work, self._sizes, counts)
         try:
-            new = self.rule(self.params, updates, weights, work)
+            return own.next_params(self.rule, self.params, updates, weights, work)
         except NotFinite:  # a `RoundRule` asks by itself
             return None
-        said = "what the server rule returned, the next global parameters,"
-        return checks.shape(said, tensor_of(new).to(self.params), tuple(self.params.shape))
 
     def _updates(self, t: int, work: LocalWork) -> Tensor:
         """Return the participants' updates; only a part of the clients' inputs exists at a time."""

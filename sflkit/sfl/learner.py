@@ -11,21 +11,19 @@ Source: SFL, Section IV-A, (2)-(6).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
 from sflkit import data, machine
+from sflkit.federated import Evaluation, FedAvg, LocalWork, Task, evaluate, local_sgd
+from sflkit.federated.own import build_server, local_options, network, next_params
 from sflkit.randomness import generator, model_seed
 from sflkit.sfl import protocol, sampling
 from sflkit.sfl.config import SFLConfig
 from sflkit.sfl.streams import LabelStream
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor, nn
-
-    from sflkit.federated import Evaluation, LocalWork, ServerRule
 
 # So many training samples are normalised at a time on their way to a GPU.
 _PART = 4096
@@ -62,10 +60,6 @@ class Learner:
         server: Callable | None = None,
         model: nn.Module | Callable | None = None,
     ):
-        import torch
-
-        from sflkit.federated import FedAvg, Task
-        from sflkit.federated.own import build_server, network
 
         self.config = config
         self.source = source
@@ -94,14 +88,12 @@ class Learner:
             If the server rule asks for what local training does not know, or does not answer with
             parameters.
         """
-        from sflkit.federated import LocalWork, local_sgd
-        from sflkit.federated.own import local_options
 
         sizes, rate = np.asarray(contents.sizes, dtype=np.int64), self.config.local_rate
         work = LocalWork(np.arange(len(sizes)), self.config.local_steps * (sizes > 0), rate)
         options = local_options(self.server, work) | self._local_data(contents.ids, sizes)
         updates = local_sgd(self.task, self.params, rate=rate, updates=True, **options)
-        self.params = _moved(self.server, self.params, updates, work)
+        self.params = next_params(self.server, self.params, updates, None, work)
 
     def is_finite(self) -> bool:
         """Return whether all parameters of the global model are finite."""
@@ -109,14 +101,11 @@ class Learner:
 
     def evaluate(self) -> Evaluation:
         """Return loss and accuracy of the global model on the test set."""
-        from sflkit.federated import evaluate
 
         return evaluate(self.task, self.params, *self.test)
 
     def observe(self, names: tuple[str, ...], ids: np.ndarray) -> dict[str, np.ndarray]:
         """Return inputs and losses of training samples under the global model, as far as named."""
-        import torch
-
         x, y = self._samples(ids)
         seen = {"inputs": x.cpu().numpy()}
         if "losses" in names:
@@ -127,8 +116,6 @@ class Learner:
 
     def _test_set(self, shares: np.ndarray) -> tuple[Tensor, Tensor]:
         """Return inputs and labels of a test set with these label shares."""
-        import torch
-
         rng = generator(self.config.seed, "test_set")
         ids = sampling.draw_test_set(self.source.y_test, shares, self.config.test_size, rng)
         parts = self.source.inputs("test", ids), self.source.labels("test", ids)
@@ -149,8 +136,6 @@ class Learner:
 
     def _samples(self, ids: np.ndarray) -> tuple[Tensor, Tensor]:
         """Return inputs and labels of training samples."""
-        import torch
-
         if self.resident is not None:
             rows = torch.from_numpy(ids).to(self.device)
             return self.resident[0][rows], self.resident[1][rows]
@@ -167,8 +152,6 @@ def resident_inputs(source: data.Dataset, device: torch.device) -> Tensor:
     They are normalised in parts, so that the host never holds them all as float32. The runs of a
     sweep share those of one data set.
     """
-    import torch
-
     key = (source.digest, device)
     if key in _resident:
         return _resident[key]
@@ -179,18 +162,3 @@ def resident_inputs(source: data.Dataset, device: torch.device) -> Tensor:
     _resident.clear()
     _resident[key] = out
     return out
-
-
-def _moved(server: ServerRule, params: Tensor, updates: Tensor, work: LocalWork) -> Tensor:
-    """Return the global model after the server rule has seen the updates."""
-    import torch
-
-    new = server(params, updates, None, work)
-    if not isinstance(new, torch.Tensor) or new.shape != params.shape or new.dtype != params.dtype:
-        form = tuple(new.shape) if hasattr(new, "shape") else type(new).__name__
-        raise ValueError(
-            f"server rule {type(server).__name__} answered with {form} of "
-            f"{getattr(new, 'dtype', 'no type')}; it must be a tensor {tuple(params.shape)} of "
-            f"{params.dtype}, the next global parameters"
-        )
-    return new

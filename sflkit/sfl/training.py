@@ -32,11 +32,12 @@ from sflkit import checks
 from sflkit.data import Dataset, dataset
 from sflkit.sfl.clients import Clients, stream_of
 from sflkit.sfl.config import SFLConfig
-from sflkit.sfl.learner import Learner
 from sflkit.sfl.protocol import Stream
 
 if TYPE_CHECKING:
     from torch import nn
+
+    from sflkit.sfl.learner import Learner
 
 EXPERIMENT = "sfl-training"
 RESULT_VERSION = 1
@@ -105,6 +106,8 @@ def run(
     last = checks.last_round(stop_after, config.rounds)
     learner, attrs = None, {}
     if config.train:
+        from sflkit.sfl.learner import Learner  # it brings torch
+
         source = dataset(config.data if data is None else data)
         source = source.with_coarse_labels() if config.superclasses else source
         labels, n_classes = source.y_train, source.n_classes

@@ -116,6 +116,22 @@ def test_the_part_that_decides_is_told_first():
     assert told == "It is exact: 0. Corrected by [ERRATA](ERRATA.md) 13."
 
 
+def test_the_table_shows_the_decisive_contrast(monkeypatch):
+    """Table II fails by M-FedProx's level; its line is about OSAFL minus the best opponent."""
+    monkeypatch.delenv("SFLKIT_FIGURES", raising=False)
+    monkeypatch.chdir(ROOT)
+    parts = tables.all_parts(ROOT / "figures").set_index(["artefact", "part"])
+    lines = verdict_page.verdict_page("").splitlines()
+    for artefact, number in (("osafl-tab2", "II"), ("osafl-tab3", "III")):
+        (line,) = (one for one in lines if one.startswith(f"|[Table {number}](#{artefact})|"))
+        found = parts.loc[artefact, "best_m_fednova"]
+        share, printed = re.match(r"(\d+ %) of the printed (\S+ points)", found["size"]).groups()
+        cells = line.split("|")
+        assert cells[4:7] == [f"{found['ours']} {found['interval']}", printed, share]
+        block = lines[lines.index(f"### {artefact}") :]
+        assert "M-FedProx's best accuracy" in next(one for one in block if "Partly" in one)
+
+
 def test_every_claim_has_ten_words_at_most():
     declared = {name for book in gate.notebooks() for name in book.artefacts}
     in_short = artefacts.in_short()

@@ -15,7 +15,6 @@ from sflkit.datastreams.config import DataStreamsConfig
 from sflkit.datastreams.psi import minimize_psi
 from sflkit.osafl.clients import Samples
 from sflkit.osafl.config import OSAFLConfig
-from sflkit.runs import run_many
 from sflkit.sfl.caches import DRSR, FIFO
 
 SMALL = cache_forgetting_costs.CostsConfig(
@@ -114,16 +113,6 @@ def test_a_cache_of_one_round_is_none():
     config = DataStreamsConfig(rounds=8, evaluate_every=8, local_steps=1)
     plain, cached = (streams_training.run(config, cache=m) for m in (None, FIFO))
     pd.testing.assert_frame_equal(plain, cached, check_exact=True)
-
-
-def test_a_sweep_hands_a_memory_over_and_keeps_its_results_apart(tmp_path):
-    config = DataStreamsConfig(rounds=8, evaluate_every=8, local_steps=1)
-    plain, cached = (
-        run_many(streams_training.run, [config], cache=m, store=tmp_path) for m in (None, n92.drsr)
-    )
-    assert plain.attrs["keys"] != cached.attrs["keys"]
-    own = streams_training.run(config, cache=n92.drsr)
-    np.testing.assert_allclose(cached["accuracy"], own["accuracy"], rtol=1e-6)
 
 
 def test_evidence_by_hand():

@@ -1,6 +1,5 @@
 """The map of when the papers are right: differences seed by seed within groups of runs."""
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -43,15 +42,6 @@ def test_published_effects_have_their_seeds():
     found = n92.effects()
     assert set(found["paper"]) == {"SFL", "data streams", "OSAFL"}
     assert (found["n"] >= n92.LEAST_SEEDS).all() and (found["low"] <= found["high"]).all()
-
-
-def test_savings_fall_from_all_to_nothing():
-    found = n92.savings(np.array([1e-6, 0.5, 1.0, 100.0]))
-    assert found["one request"].is_monotonic_decreasing
-    assert found["one request"].iloc[0] == pytest.approx(100, abs=1e-3)
-    # at rho = 1 one request saves (1 - 1/e), as the exact law says
-    assert found["one request"].iloc[2] == pytest.approx(100 * (1 - np.exp(-1)))
-    assert (found["ten at once"] <= found["one request"]).all()
 
 
 def test_the_maps_own_runs_differ_from_the_published_ones_in_one_field():

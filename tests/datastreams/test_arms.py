@@ -175,7 +175,7 @@ def test_a_server_must_return_parameters():
         def __call__(self, params, updates, weights=None, work=None):
             return super().__call__(params, updates, weights, work).mean()
 
-    with pytest.raises(ValueError, match=r"next parameters, has shape \(\); it must be \(12,\)"):
+    with pytest.raises(ValueError, match=r"rule Mean returned has shape \(\); it must be \(12,\)"):
         run(CONFIG, data=random_federation([5, 3, 7, 11], 2), server=Mean)
 
 

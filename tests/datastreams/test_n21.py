@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from companion.app import gate
 from companion.claims import DATASTREAMS as CLAIMS
 from companion.judging.claims import Setting
 from companion.judging.rules import EveryReading
@@ -179,46 +180,7 @@ def test_appendix_e_by_hand():
     assert judged["SCAFFOLD, improvement"] == "yes"  # three of four gain a point
 
 
-SMALL = dict(
-    rows=["synthetic"],
-    fractions=[0.05, 0.2, 0.5],
-    first_seed=40,
-    first_seed_writers=60,
-    first_seed_plays=50,
-    n_seeds=3,
-    n_seeds_cifar10=2,
-    n_seeds_cifar100=2,
-    n_seeds_writers=2,
-    n_seeds_plays=2,
-    tuning_seeds=2,
-    tuning_seeds_images=1,
-    rates=[0.1],
-    rates_images=[0.01, 0.1],
-    rates_plays=[0.1],
-    rate_natural=0.1,
-    rounds=10,
-    rounds_cifar10=10,
-    rounds_cifar100=10,
-    rounds_writers=10,
-    rounds_plays=10,
-    local_steps=1,
-    local_steps_images=1,
-    local_steps_writers=1,
-    local_steps_plays=1,
-    batch_size=16,
-    epsilon=0.1,
-    image_data="digits",
-    image_model="linear",
-    image_samples=720,
-    writer_data="writers",
-    n_writers=60,
-    dense_hidden=8,
-    play_data="plays",
-    play_model="char_rnn",
-    n_roles=36,
-    play_samples=400,
-    play_hidden=4,
-)
+DEFAULTS = {name: value.default for name, value in gate.find("21").parameters.items()}
 
 
 def searched(config, best):
@@ -231,7 +193,8 @@ def searched(config, best):
 
 
 def test_a_plan_searches_images_at_the_middle_share_and_judges_with_its_rates():
-    plan = n21.strategies(**SMALL | {"rows": ["CIFAR-10"]})
+    asked = {"rows": ["CIFAR-10"], "rates_images": [0.01, 0.1], "n_seeds_cifar10": 2}
+    plan = n21.strategies(**DEFAULTS | asked)
     first = next(plan)
     (search,) = first.configs
     assert search.hist_fraction == 0.2 and search.seed == 0 and search.validation == 0.2

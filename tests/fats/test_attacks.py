@@ -287,7 +287,10 @@ def test_bad_shadows(change, message):
         ({"members": labelled([])}, "members: y has shape"),
         ({"members": (np.ones(3), [0, 1, 2])}, "y holds 2"),
         ({"members": (torch.ones(3, device="meta"), [0, 1, 0])}, "members: x=.* array of numbers"),
-        ({"others": (np.ones(3), torch.ones(3).to_sparse())}, "non_members: y has shape .* of integers"),
+        (
+            {"others": (np.ones(3), torch.ones(3).to_sparse())},
+            "non_members: y has shape .* of integers",
+        ),
         ({"members": (np.array([1, 0, "a"], object), [0, 1, 0])}, "members: x=.* of numbers"),
         ({"attack": type("Loud", (), {"score": lambda self, p, y: p[:, 0] + 1})()}, "scores holds"),
         ({"attack": type("Flat", (), {"score": lambda self, p, y: p})()}, "scores has shape"),

@@ -1,10 +1,10 @@
 """The settings: what is refused, and the keys of all published results."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
-from sflkit.fats.config import MembershipConfig
+from sflkit.fats.config import FATSConfig, MembershipConfig
 from tests.fats.fats_cases import TINY_RUN
 
 MEMBERSHIP = MembershipConfig(data="digits", model="linear", batch_size=3, rounds=4)
@@ -42,3 +42,8 @@ def test_bad_values_of_a_run(change, message):
 def test_bad_values_of_a_membership_run(change, message):
     with pytest.raises(ValueError, match=message):
         replace(MEMBERSHIP, **change)
+
+
+@pytest.mark.parametrize("config", [FATSConfig, MembershipConfig])
+def test_every_field_is_documented(config):
+    assert all(field.name in config.__doc__ for field in fields(config))

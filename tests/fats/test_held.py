@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sflkit.fats.enumeration import drawn_law, forgotten_law, retrained_law, total_variation
 from sflkit.fats.forgetting import RULES, forget_client, forget_sample
 from sflkit.fats.history import Held, History, draw_batches, draw_history
-from sflkit.fats.methods import redraw_fedavg
+from sflkit.fats.methods import FRS
 from sflkit.registry import Rule
 from tests.fats.fats_cases import sizes
 
@@ -82,7 +82,7 @@ def test_what_does_not_fit_is_refused(monkeypatch):
     with pytest.raises(ValueError, match="rounds=None"):
         draw_batches(draw(), np.zeros((2, 1), int), 1, np.random.default_rng(0))
     with pytest.raises(ValueError, match="held must be None for FedAvg"):
-        redraw_fedavg(draw(), np.random.default_rng(0))
+        FRS().repaired(draw(), np.random.default_rng(0))
     monkeypatch.setattr(RULES, "_rules", dict(RULES._rules))
 
     def all_samples(hit, rng):

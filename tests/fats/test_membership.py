@@ -94,7 +94,7 @@ def test_a_mini_batch_is_left():
     assert len(parts.forgotten) == 4 * 3 and len(parts.kept) == 4 * 3
 
 
-def test_members_are_certain_before_and_gone_after():
+def test_members_are_certain_before_and_gone_after(monkeypatch):
     """Every sample has an input of its own, so its column of the weights moves only if it is
     trained on.
 
@@ -102,8 +102,9 @@ def test_members_are_certain_before_and_gone_after():
     (the common bias moves too): weights and biases in +-1/sqrt(72) give logits at most 20/sqrt(72)
     = 2.36 apart, a probability of 0.91 and a loss of 0.09. So the attack is right about every
     sample before; afterwards it calls nobody a member, accuracy and precision are 1/2."""
+    monkeypatch.setattr(membership, "shadow_attack", lambda *given: SURE)
     for mirror in (False, True):
-        frame = run(replace(BY_HEART, mirror=mirror), data=federation(), attack=SURE)
+        frame = run(replace(BY_HEART, mirror=mirror), data=federation())
         frame = frame[frame.attack == "shadow"].set_index(["level", "state"])
         # 8 forgotten and 12 unseen samples; 6 and 3 of a client, of whom 3 make pairs
         for level, n in ("sample", 8), ("client", 3):
@@ -133,9 +134,10 @@ def test_the_attacker_has_other_peoples_samples(monkeypatch):
     assert not pool & set(np.concatenate([parts.forgotten, parts.kept, parts.unseen]).tolist())
 
 
-def test_a_run_from_its_parts():
+def test_a_run_from_its_parts(monkeypatch):
     made = federation()
-    frame = run(TINY, data=made, attack=SURE).set_index(["level", "state", "attack"])
+    monkeypatch.setattr(membership, "shadow_attack", lambda *given: SURE)
+    frame = run(TINY, data=made).set_index(["level", "state", "attack"])
     task = Task(create("linear", input_shape=(72,), n_classes=2))
     sizes = TINY.sizes | {"n_clients": 4, "samples_per_client": 6}
     parts, start = split(TINY, made, "client"), task.init(0)
@@ -196,6 +198,9 @@ def test_false_labels_are_the_populations():
 
 def test_a_sweep_trains_the_shadows_once(tmp_path, monkeypatch):
     trained, real = [], membership.shadow_attack
+    configs = [replace(TINY, seed=seed, methods=("fats",), levels=("sample",)) for seed in range(3)]
+    # the shared attack is the one that the config alone gives
+    alone = run(configs[2], data=build(configs[2]))
 
     def watched(config, made):
         trained.append(config)
@@ -203,11 +208,8 @@ def test_a_sweep_trains_the_shadows_once(tmp_path, monkeypatch):
 
     monkeypatch.setattr(membership, "shadow_attack", watched)
     membership._shared.cache_clear()
-    configs = [replace(TINY, seed=seed, methods=("fats",), levels=("sample",)) for seed in range(3)]
     frame = sweep.run_many(run, configs, store=tmp_path, jobs=2, progress=False)
     assert len(trained) == 1 and frame.attrs["computed"] == 3 and len(frame) == 3 * 2 * 2
-    # the shared attack is the one that the config alone gives
-    alone = run(configs[2], attack=real(configs[2], build(configs[2])))
     stored = frame[frame.seed == 2][list(alone)].reset_index(drop=True)
     pd.testing.assert_frame_equal(
         stored, alone, rtol=1e-6, atol=0, check_dtype=False

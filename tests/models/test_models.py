@@ -41,7 +41,7 @@ def count(model):
         # 3x3 convolutions 64*(27+1), 64*577, 128*577, 128*1153, 256*(1153+2305+2305),
         # 512*(2305+4609*5); GroupNorm 2*4224; 513*C
         ("vgg16", (3, 32, 32), 10, {}, 14714688 + 8448 + 5130),
-        ("vgg16", (3, 32, 32), 100, {"norm": "none"}, 14714688 + 51300),
+        ("vgg16", (3, 32, 32), 100, {}, 14714688 + 8448 + 51300),
         ("linear", (20,), 1, {}, 21),  # FDS, Table 3
         ("linear", (20,), 2, {}, 42),
         ("mlp", (28, 28), 62, {"hidden": (1024,)}, 867390),  # FDS, Table 3: 785*1024 + 1025*62
@@ -183,35 +183,31 @@ def test_wrong_tokens(name, options, tokens, message):
 
 
 def test_vgg16_layers():
-    model = models.create("vgg16", input_shape=(3, 32, 32), n_classes=10, norm="none")
-    # torchvision's names, typed from its documentation's printout of vgg16().features
-    convolutions = [f"features.{n}" for n in (0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28)]
-    poolings = [f"features.{n}" for n in (3, 8, 15, 22, 29)]
-    named = dict(model.named_modules())
-    assert [k for k, m in named.items() if isinstance(m, nn.Conv2d)] == convolutions
-    assert [k for k, m in named.items() if isinstance(m, nn.MaxPool2d)] == poolings
-    assert [k for k in named if k.startswith("features.")] == [f"features.{n}" for n in range(31)]
-    normed = dict(models.create("vgg16", input_shape=(3, 32, 32), n_classes=10).named_modules())
-    assert [k for k, m in normed.items() if isinstance(m, nn.Conv2d)] == convolutions
-    assert (
-        sum(
-            isinstance(m, nn.GroupNorm) and m.num_channels == 8 * m.num_groups
-            for m in normed.values()
-        )
-        == 13
-    )
-    assert models.create("vgg16", input_shape=(1, 70, 40), n_classes=2, width=0.1)(
-        torch.zeros(1, 1, 70, 40)
-    ).shape == (1, 2)
+    model = models.create("vgg16", input_shape=(3, 32, 32), n_classes=10)
+    kinds = [type(m).__name__ for m in model]
+    # the channels of Simonyan & Zisserman 2015, Table 1, column D; M is a pooling
+    column = "64 64 M 128 128 M 256 256 256 M 512 512 512 M 512 512 512 M"
+    found = []
+    for module in model:
+        if isinstance(module, nn.Conv2d):
+            assert module.kernel_size == (3, 3) and module.padding == (1, 1)
+            found.append(str(module.out_channels))
+        elif isinstance(module, nn.MaxPool2d):
+            found.append("M")
+    assert " ".join(found) == column
+    assert [kinds.count(name) for name in ("GroupNorm", "ReLU", "Linear")] == [13, 13, 1]
+    assert all(m.num_channels == 8 * m.num_groups for m in model if isinstance(m, nn.GroupNorm))
+    small = models.create("vgg16", input_shape=(1, 70, 40), n_classes=2, width=0.1)
+    assert small(torch.zeros(1, 1, 70, 40)).shape == (1, 2)
 
 
 def test_vgg16_needs_its_norms_to_pass_a_signal():
     x = torch.randn(8, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    spread = {}
-    for norm in ("group", "none"):
-        task = Task(models.create("vgg16", input_shape=(3, 32, 32), n_classes=10, norm=norm))
-        spread[norm] = task.build(task.init(0))(x).std(0).mean()
-    assert spread["group"] > 0.01 and spread["none"] < 1e-5
+    whole = models.create("vgg16", input_shape=(3, 32, 32), n_classes=10)
+    bare = nn.Sequential(*(m for m in whole if not isinstance(m, nn.GroupNorm)))
+    tasks = (Task(network) for network in (whole, bare))
+    spread, without = (task.build(task.init(0))(x).std(0).mean() for task in tasks)
+    assert spread > 0.01 and without < 1e-5
 
 
 def test_mobilenet_strides_and_norms():

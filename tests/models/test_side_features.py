@@ -137,7 +137,5 @@ def test_the_signal_survives_squeezenet():
 
 
 def test_without_side_features_the_last_layer_sees_maps_alone():
-    model = models.create(
-        "osafl_cnn", input_shape=(48,), n_classes=2, image=(3, 4, 4), channels=(2,), hidden=3
-    )
-    assert model.head[0].in_features == 2 * 2 * 2 and model(torch.zeros(1, 48)).shape == (1, 2)
+    model = models.create("osafl_cnn", input_shape=(3072,), n_classes=2, channels=(2,), hidden=3)
+    assert model.head[0].in_features == 2 * 16 * 16 and model(torch.zeros(1, 3072)).shape == (1, 2)

@@ -250,8 +250,6 @@ def test_an_episode_is_plain_sgd():
     assert abs(float(loss) - f["loss"].iloc[-1]) < 1e-4 * float(loss)
 
 
-
-
 def test_models():
     f = run(small(model="mlp", hidden=8, episodes=2))
     assert np.isfinite(f["loss"]).all()

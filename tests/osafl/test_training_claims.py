@@ -42,6 +42,16 @@ def test_checkpoints_of_dataset_1(network, at):
 
 
 @pytest.mark.parametrize("K", [1, 2])
+def test_the_contrast_of_tables_2_and_3_is_with_the_best_opponent(K):
+    artefact = f"osafl-tab{K + 1}"
+    said = {r: printed(artefact, f"test accuracy {name} FCN") for r, name in LABELS.items()}
+    for rule, lead in leads(artefact, "best").items():
+        assert lead == pytest.approx(said["osafl"] - said[rule])
+    best = max(BASELINES, key=said.get)
+    assert CLAIMS[artefact].contrast == f"best_{best}"
+
+
+@pytest.mark.parametrize("K", [1, 2])
 def test_numbers_of_dataset_2(K):
     for artefact, prefix, quantity in (
         ("osafl-fig6", f"K{K}_ahead", f"accuracy at round 40 K = {K} {{}}"),

@@ -264,6 +264,7 @@ def test_the_decisive_contrast_is_told_of_parts_that_decide_alike():
     [
         (lambda: Part("a", "s", Holds(), fitted="no"), "fitted='no' must be"),
         (lambda: claim(fitted="no"), "fitted='no' must be"),
+        (lambda: claim(contrast="best"), r"'sfl-fig4a': contrast='best' must be one of \['order'"),
         (
             lambda: claim(parts=[Part("a", "s", Holds(), needs="FULL")]),
             "'sfl-fig4a': part 'a' needs the control 'FULL', which must be one of",

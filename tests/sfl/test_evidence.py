@@ -211,7 +211,7 @@ def sensed(found):
     """The evidence of notebook 13."""
     known = n13.arrival_evidence(n13.nearest_runs(found, 40), SIZES, 0.5)
     known |= n13.theta_evidence(found.trained, SIZES, THETAS, 0.5, 40)
-    return known | n13.size_evidence(found.sizes, 20, 40, 200)
+    return known | n13.size_evidence(found.sizes, 20, 40)
 
 
 def exchanged(frame, arrivals, a, b):
@@ -298,7 +298,7 @@ def test_a_spread_that_grows(sensitive):
 def test_caches_of_two_sizes_turned(rule, sensitive):
     sizes = sensitive.sizes
     other = swapped(sizes, "capacity", 20, 40).where(sizes["rule"] == rule, sizes)
-    known = n13.size_evidence(other, 20, 40, 200)
+    known = n13.size_evidence(other, 20, 40)
     found = answers(CLAIMS["sfl-fig7"], known["sfl-fig7"])
     assert {part for part, answer in found.items() if answer == "no"} == {
         f"late {rule}",

@@ -287,8 +287,8 @@ class Asks(federated.FedAvg):
 @pytest.mark.parametrize(
     ("server", "message"),
     [
-        (Silent, "Silent answered with NoneType"),
-        (Short, r"Short answered with \(7849,\) of torch.float32; it must be a tensor \(7850,\)"),
+        (Silent, r"rule Silent returned has shape \(\)"),
+        (Short, r"rule Short returned has shape \(7849,\); it must be \(7850,\)"),
         (Asks, "local_options of Asks holds momentum; it may hold prox and corrections"),
     ],
 )

@@ -108,8 +108,8 @@ CALLS = {
     ),
     "rule_of_thumb": lambda: (expected_time.rule_of_thumb, dict(rho=0.3)),
     "draw_fedavg": lambda: (methods.draw_fedavg, sizes | dict(rng=rng())),
-    "redraw_fedavg": lambda: (
-        methods.redraw_fedavg,
+    "FRS.repaired": lambda: (
+        methods.FRS().repaired,
         dict(
             history=forgetting.forget_client(
                 methods.draw_fedavg(**sizes, rng=rng()), 0, rng()

@@ -116,11 +116,11 @@ CALLS = {
     ),
     "osafl_cnn": lambda: (
         lambda **options: models.create("osafl_cnn", **options),
-        dict(input_shape=(60,), n_classes=2, channels=(4, 3), hidden=5, image=(3, 4, 4)),
+        dict(input_shape=(3080,), n_classes=2, channels=(4, 3), hidden=5),
     ),
     "osafl_squeezenet1": lambda: (
         lambda **options: models.create("osafl_squeezenet1", **options),
-        dict(input_shape=(900,), n_classes=2, image=(3, 17, 17)),
+        dict(input_shape=(3080,), n_classes=2),
     ),
     "char_rnn": lambda: (
         lambda **options: models.create("char_rnn", **options),
@@ -134,7 +134,7 @@ CALLS = {
     ),
     "vgg16": lambda: (
         lambda **options: models.create("vgg16", **options),
-        image(width=0.1, norm="group"),
+        image(width=0.1),
     ),
     "osafl_fcn": lambda: (
         lambda **options: models.create("osafl_fcn", **options),
@@ -152,13 +152,11 @@ BEYOND = {
     "lenet": dict(input_shape=((1, 8, 8), (28, 28), (28, 28, 1))),
     "small_cnn": dict(input_shape=((1, 3, 8),)),
     "cnn": dict(input_shape=((1, 3, 20),), channels=((4, 0), (4,), 4), padding=(3,)),
-    "vgg16": dict(input_shape=((3, 31, 32), (3, 32)), norm=("batch",)),
+    "vgg16": dict(input_shape=((3, 31, 32), (3, 32))),
     "char_rnn": dict(input_shape=((80, 2),), cell=("elman",)),
     "char_mlp": dict(input_shape=((80, 2), (2,))),
     "create": dict(input_shape=((0,), (), 5), hidden=((4, -1), 4)),
-    "osafl_cnn": dict(
-        input_shape=((47,), (3, 4, 4)), image=((4, 4), (3, 0, 4), (3, 3, 4)), channels=((), (8, 0))
-    ),
-    "osafl_squeezenet1": dict(input_shape=((100,),), image=((3, 16, 17),)),
+    "osafl_cnn": dict(input_shape=((47,), (3, 4, 4)), channels=((), (8, 0), (1,) * 6)),
+    "osafl_squeezenet1": dict(input_shape=((100,),)),
     "osafl_lstm": dict(input_shape=((10, 2),)),
 }
