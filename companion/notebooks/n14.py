@@ -184,47 +184,6 @@ def by_client(mean: pd.DataFrame, rule: str, column: str) -> pd.DataFrame:
     return mean[mean["rule"] == rule].pivot(index="round", columns="client", values=column)
 
 
-# --- Lemmas 1 and 2 -------------------------------------------------------------------------------
-
-
-def lemma1_bounds(case: Case) -> dict[str, np.ndarray]:
-    """Return rule -> the two bounds of Lemma 1 over the rounds, (rounds, 2)."""
-    how = {"n_classes": case.config.n_classes, "sigma_m2": 1.0, "max_share": case.max_share}
-    return {
-        rule: np.array([bounds.lemma1(lambda2=value, **how) for value in case.exact2[rule]])
-        for rule in SHOWN
-    }
-
-
-def lemma2_bound(case: Case, mean: pd.DataFrame) -> np.ndarray:
-    """Return Lemma 2's bound for DRSR over the rounds, (rounds,), with the measured gradient."""
-    length2 = by_client(mean, "drsr", "grad_norm2").max(axis=1)
-    how = {"local_rate": case.config.local_rate, "local_steps": case.config.local_steps}
-    pairs = zip(case.exact2["drsr"], length2, strict=True)
-    return np.array(
-        [bounds.lemma2(**case.problem, **how, lambda2=a, grad_norm2=b).total for a, b in pairs]
-    )
-
-
-# --- Theorem 1 ------------------------------------------------------------------------------------
-
-
-def terms_over_rounds(case: Case) -> dict[str, pd.DataFrame]:
-    """Return rule -> the terms of Theorem 1 at HORIZONS."""
-    return {
-        rule: pd.DataFrame([case.theorem1(case.bounded2[rule][:n]) for n in HORIZONS])
-        for rule in SHOWN
-    }
-
-
-def totals_over_rounds(case: Case) -> dict[str, np.ndarray]:
-    """Return rule -> Theorem 1's total over the measured rounds, with the exact lambda_t^2."""
-    return {
-        rule: np.array([case.theorem1(case.exact2[rule][:n]).total for n in case.t])
-        for rule in SHOWN
-    }
-
-
 def coin_in_a_cache(local_steps: int = 50, rate: float = 1e-4) -> pd.DataFrame:
     """Follow the coin in a cache of M = 2 for Theorem 1's largest step, eta eta_L = 1 / (4 E L).
 

@@ -506,58 +506,6 @@ def table_sheet(
     return found.rename(index=heads, level=0)
 
 
-def differences(scores: Scores, last: Scores) -> pd.DataFrame:
-    """Return the printed differences of strategies beside ours, in points.
-
-    Returns
-    -------
-    DataFrame
-        row, fraction, pair (such as "Ours - Fresh"), paper, and for "averaged" and "last": mean,
-        low, high. Ours is not compared with the strategy that it is.
-    """
-    rows = []
-    for (row, f), score in scores.items():
-        pairs = [("Ours", name) for name in rivals(row, f)] + [("Optimal", "Ours")]
-        print_of = printed_cells(row, f)
-        both = {"averaged": cells(score), "last": cells(last[row, f])}
-        for first, second in pairs:
-            line = {"row": row, "fraction": f, "pair": f"{first} − {second}"}
-            line["paper"] = round(print_of[first][0] - print_of[second][0], 1)
-            for name, of in both.items():
-                found = mean_interval(of[first] - of[second])
-                line |= {name: found.mean, f"{name} low": found.low, f"{name} high": found.high}
-            rows.append(line)
-    return pd.DataFrame(rows)
-
-
-def readings_compared(scores: Scores, last: Scores, found: pd.DataFrame) -> pd.DataFrame:
-    """Return how near each reading of the tables, averaged or last, comes to the print.
-
-    `found` is the answer of `differences`. A printed difference above 0 is *seen* where our whole
-    interval is above 0.
-    """
-    table = {}
-    said = found[found["paper"] > 0]
-    for name, of in (("averaged", scores), ("last", last)):
-        away = np.array(
-            [
-                cells(score)[cell].mean() - value
-                for line, score in of.items()
-                for cell, (value, _) in printed_cells(*line).items()
-            ]
-        )
-        table[name] = {
-            "cells": len(away),
-            "cells within 1 point of print": int((np.abs(away) <= 1).sum()),
-            "mean distance, points": round(float(np.abs(away).mean()), 1),
-            "printed differences above 0": len(said),
-            "seen": int((said[f"{name} low"] > 0).sum()),
-            "reversed": int((said[f"{name} high"] < 0).sum()),
-            "median size, % of print": round(100 * (said[name] / said["paper"]).median()),
-        }
-    return pd.DataFrame(table)
-
-
 def all_evidence(averaged: Scores, last: Scores) -> dict[str, dict[str, Any]]:
     """Return the evidence on the tables and figures: artefact -> part -> what a rule takes.
 

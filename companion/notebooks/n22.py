@@ -22,13 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from companion import story
 from companion.judging.claims import NotRun
 from companion.judging.rules import Above
 from companion.notebooks.datastreams_shared import (
     BASELINES,
     VALIDATION,
-    estimated_share,
 )
 from companion.plans import Stage
 from sflkit import federated, models
@@ -36,7 +34,6 @@ from sflkit.datastreams import training
 from sflkit.datastreams.config import DataStreamsConfig
 from sflkit.federated import servers
 from sflkit.randomness import generator
-from sflkit.runs.keys import config_dict
 
 STRATEGIES = ("fresh", "historical", "uniform", "ours")
 OPTIMISERS = {"fedavg": "FedAvg", "fedprox": "FedProx", "scaffold": "SCAFFOLD"}
@@ -162,26 +159,3 @@ def appendix_e_evidence(score: pd.DataFrame) -> dict[str, Any]:
         means = (score[server].mean(axis=1), before.mean(axis=1))
         evidence[f"{name}, improvement"] = means
     return evidence
-
-
-def federation_of(config: DataStreamsConfig, model: str, seed: int) -> dict[str, Any]:
-    """Return what the notebook tells of a federation, which needs its data set.
-
-    It is sizes and historical (lists over clients), n_test, the test samples, and ratio and p_hist
-    of `estimated_share` on it.
-    """
-
-    def make() -> dict[str, Any]:
-        made = training.build(config)
-        own = {"hidden": 2048, "padding": 0} if model == "cnn" else {}
-        ratio, share, _ = estimated_share(made, model, own, seed=seed)
-        return {
-            "sizes": made.sizes.tolist(),
-            "historical": made.historical.tolist(),
-            "n_test": len(made.y_test),
-            "ratio": ratio,
-            "p_hist": share,
-        }
-
-    settings = config_dict(config) | {"network": model, "seed of the estimate": seed}
-    return story.kept("federation", settings, make)

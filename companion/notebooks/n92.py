@@ -22,7 +22,7 @@ taken seed by seed: all arms of a seed see the same streams.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -38,11 +38,10 @@ from sflkit.datastreams import psi
 from sflkit.datastreams import training as streams_training
 from sflkit.datastreams.config import DataStreamsConfig
 from sflkit.intervals import mean_interval
-from sflkit.osafl import training as osafl_training
 from sflkit.osafl import video
 from sflkit.osafl.clients import Samples, world
 from sflkit.osafl.config import OSAFLConfig
-from sflkit.runs import archive, run_many
+from sflkit.runs import archive
 from sflkit.sfl import training as sfl_training
 from sflkit.sfl.caches import DRSR, FIFO, RULES
 from sflkit.sfl.config import SFLConfig
@@ -260,46 +259,12 @@ class Weights(NamedTuple):
     cached: str
 
 
-def store_runs(config: OSAFLConfig, seeds: Sequence[int], **options: Any) -> pd.DataFrame:
-    """Return the rounds of OSAFL with each kind of store, with their discrepancy; column `cache`.
-
-    `options` are jobs and published of `sweep.run_many`.
-    """
-    frames = []
-    configs = [replace(config, seed=seed) for seed in seeds]
-    for rule in STORES:
-        build = RULES[rule].build
-        frame = run_many(osafl_training.run, configs, cache=build, description=rule, **options)
-        held = pd.concat([discrepancy(one, rule).assign(seed=one.seed) for one in configs])
-        frames.append(frame.assign(cache=rule).merge(held, on=["seed", "round"]))
-    return pd.concat(frames, ignore_index=True)
-
-
 def weights(n_old: float, n_fresh: int) -> Weights:
     """Return the arms for a share `n_old` of old samples and so many fresh clients of one size."""
     ratios = (RATIO, RATIO * math.sqrt(ROUNDS_KEPT))
     shares = [psi.equal_fresh_p_hist(n_old, n_fresh, ratio) for ratio in ratios]
     without, cached = (f"p_hist={round(share, 3):g}" for share in shares)
     return Weights(("fresh", cached, without, "historical"), without, cached)
-
-
-def weight_runs(
-    config: DataStreamsConfig, arms: Weights, seeds: Sequence[int], **options: Any
-) -> pd.DataFrame:
-    """Return the rounds of all arms with each memory of the fresh clients; column `memory`.
-
-    All arms have the first rate of the config. `options` are as in `store_runs`.
-    """
-    rates = config.rates[:1] * len(arms.arms)
-    configs = [replace(config, arms=arms.arms, rates=rates, seed=seed) for seed in seeds]
-    # the config's own arms and rates are columns of the same name; those of the rows count
-    return pd.concat(
-        [
-            run_many(streams_training.run, configs, cache=memory, **options).assign(memory=name)
-            for name, memory in MEMORIES.items()
-        ],
-        ignore_index=True,
-    )
 
 
 def forgetting_evidence(found: dict[str, pd.DataFrame]) -> dict[str, Any]:

@@ -274,6 +274,23 @@ def late_scores(frame: pd.DataFrame) -> pd.DataFrame:
     return scores.agg(lambda column: column.mean(skipna=False)).reset_index()
 
 
+def chosen(scores: pd.DataFrame, rule: str) -> pd.Series:
+    """Return for each seed the score of the p_hist that is best on average over the *other* seeds.
+
+    No seed chooses what it judges. Ties go to the smaller p_hist.
+
+    Raises
+    ------
+    ValueError
+        If there is only one seed.
+    """
+    table = scores[scores["rule"] == rule].pivot(index="seed", columns="p_hist", values="accuracy")
+    if len(table) < 2:
+        raise ValueError(f"scores of {rule!r} have one seed; choosing needs at least two")
+    best = {seed: table.drop(index=seed).mean().idxmax() for seed in table.index}
+    return pd.Series({seed: table.loc[seed, best[seed]] for seed in table.index}, name=rule)
+
+
 def _ordered(
     config: OwnDataConfig, table: own.Table, rows: np.ndarray, k: int, stream: Callable | None
 ) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from companion.notebooks import n93, own_data
+from companion.notebooks import own_data
 from sflkit.data import own
 from sflkit.runs import run_many
 from sflkit.sfl import caches
@@ -156,10 +156,10 @@ def test_no_seed_chooses_what_it_judges():
     """By hand: without seed 0 the means are 0.5 and 0.6, so that seed 0 gets p = 1's 0.1 although
     its own p = 0 has 0.9; the other two see a mean of 0.7 against 0.35 and get p = 0's 0.5.
     """
-    found = n93.chosen(scores(fifo={0.0: [0.9, 0.5, 0.5], 1.0: [0.1, 0.6, 0.6]}), "fifo")
+    found = own_data.chosen(scores(fifo={0.0: [0.9, 0.5, 0.5], 1.0: [0.1, 0.6, 0.6]}), "fifo")
     assert found.tolist() == [0.1, 0.5, 0.5]
     with pytest.raises(ValueError, match="'fifo' have one seed"):
-        n93.chosen(scores(fifo={0.0: [0.9]}), "fifo")
+        own_data.chosen(scores(fifo={0.0: [0.9]}), "fifo")
 
 
 def test_late_scores_are_means_over_the_last_fifth():
