@@ -21,7 +21,6 @@ ORDER = (
 )
 MIDDLE = ("run", "figure", "table", "how", "try", "widget")  # these may repeat and alternate
 OPTIONAL = ("table", "verdict", "how", "try", "widget", "check", "audit")
-MARKDOWN = ("title", "answer", "deviations", "exercise", "links")
 GENERAL = ("00", "90", "91", "92", "93")  # they show no figure of a paper
 FIRST_PICTURE = 30  # lines of 20 pixels from the top: it is seen without scrolling
 MOST_WORDS = 1215

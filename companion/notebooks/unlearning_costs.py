@@ -174,7 +174,7 @@ def serve(
             found.setdefault(level, []).append(np.cumsum(np.array(cost) > 0))
             found.setdefault(f"{level}_time", []).append(np.cumsum(cost) / history.steps)
             step = forgetting.forget_targets(history, stream, rng).first
-            once = 0 if step is None else 1 - step / history.steps
+            once = 0 if step is None else (history.steps - step) / history.steps
             found.setdefault(f"{level}_once_time", []).append(once)
     order = [f"{level}{kind}" for level in LEVELS for kind in ("", "_time", "_once_time")]
     return {

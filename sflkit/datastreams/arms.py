@@ -10,7 +10,7 @@ be trained in one call of the engine.
 |------------|----------------|--------|-------------------------------------------------------|
 | importance | p_m            | (A, M) | relative importance of each client in each arm        |
 | lam        | lambda_m       | (A, M) | weight of a stored sample                             |
-| picks      | xi_m^(t,e)     | lists  | where a step's mini-batch lies in the client's memory |
+| rows       | xi_m^(t,e)     | C,S,n  | where a step's mini-batch lies in all memories        |
 | totals     | sum_j lambda_j | (A, C) | participants' weights; normalised: p_m^(t), (5)       |
 | mass       | sum of q^(s)   | (A,)   | weight of the rounds so far, not normalised, (6)      |
 | params     | theta^(t)      | (A, P) | global model of each arm                              |
@@ -206,28 +206,39 @@ class Arms:
 
     def evaluate(self, t: int) -> list[dict[str, Any]]:
         """Return one row per arm, with the columns of `training.run`, after round t."""
-        scores = self._scores()
-        historical = self.federation.historical
+        names = ("accuracy", "loss", "accuracy_last", "loss_last")  # of the outputs, and iterates
+        scores = np.full((len(self.diverged), len(names)), np.nan)
+        alive = np.flatnonzero(~self.diverged)
+        if n := len(alive):
+            size = int(np.prod(self.federation.input_shape))
+            loss, accuracy = federated.evaluate(
+                self.task,
+                torch.cat([self.averaged[alive], self.params[alive]]),
+                self.data.x_test,
+                self.data.y_test,
+                weights=self.federation.test_weights,
+                batch_size=min(2500, max(500, EVALUATED_NUMBERS // size)),
+            )
+            scores[alive] = np.stack([accuracy[:n], loss[:n], accuracy[n:], loss[n:]], axis=1)
         rows = []
         for a, arm in enumerate(self.config.arms):
-            loss, accuracy, loss_last, accuracy_last = scores[:, a]
             row = {"round": t, "arm": arm, "rate": self.config.rates[a]}
-            row["p_hist"] = float(self.importance[a][historical].sum())
-            row |= {"accuracy": accuracy, "loss": loss}
-            row |= {"accuracy_last": accuracy_last, "loss_last": loss_last}
+            row["p_hist"] = float(self.importance[a][self.federation.historical].sum())
+            row |= dict(zip(names, scores[a], strict=True))
             rows.append(row | {"diverged": bool(self.diverged[a])})
         return rows
 
     def _rows(self, t: int, stored: dict[int, np.ndarray]) -> np.ndarray:
         """Return where the samples of each participant's mini-batches lie in all memories, one
         after the other, (C, S, n); -1: no sample."""
-        own, start = self.config, 0
-        rows = np.full((len(stored), own.local_steps, max(map(len, stored.values()))), -1)
+        config, start = self.config, 0
+        rows = np.full((len(stored), config.local_steps, max(map(len, stored.values()))), -1)
         for mine, (m, ids) in zip(rows, stored.items(), strict=True):
-            picks = mini_batches(len(ids), own.batch_size, own.local_steps, own.seed, m, t)
+            sizes = (len(ids), config.batch_size, config.local_steps)
+            picks = mini_batches(*sizes, config.seed, m, t)
             mine[:, : len(picks[0])] = start + np.stack(picks)
             start += len(ids)
-        return rows[:, :, : own.batch_size]
+        return rows[:, :, : config.batch_size]
 
     def _own_weights(
         self, t: int, stored: dict[int, np.ndarray], weights: SampleWeights
@@ -293,27 +304,6 @@ class Arms:
         away = params - self.start
         distance = float(away.norm())
         return self.start + away * (radius / distance) if distance > radius else params
-
-    def _scores(self) -> np.ndarray:
-        """Return loss and accuracy of the averaged outputs, then of the last iterates, (4, n_arms).
-
-        Those of arms that diverged are NaN.
-        """
-        scores = np.full((4, len(self.diverged)), np.nan)
-        alive = np.flatnonzero(~self.diverged)
-        if len(alive):
-            size = int(np.prod(self.federation.input_shape))
-            loss, accuracy = federated.evaluate(
-                self.task,
-                torch.cat([self.averaged[alive], self.params[alive]]),
-                self.data.x_test,
-                self.data.y_test,
-                weights=self.federation.test_weights,
-                batch_size=min(2500, max(500, EVALUATED_NUMBERS // size)),
-            )
-            both = np.stack([loss, accuracy]).reshape(2, 2, -1)  # score, output or iterate, arm
-            scores[:, alive] = both.swapaxes(0, 1).reshape(4, -1)
-        return scores
 
 
 def build_servers(

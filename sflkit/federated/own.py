@@ -13,8 +13,8 @@ model    cls(input_shape, n_classes)  f(input_shape, n_classes)
 `shares` (n_clients,) are the clients' weights; the `run` that takes the server says which. A model
 may also be a finished `torch.nn.Module`, whose weights are not used.
 
-`maker` and `check_not_shared` serve whatever else a paper lets its users bring, such as the cache
-rules of SFL.
+`build_each` makes whatever else a paper lets its users bring for each client, such as cache rules,
+and `next_params` is how every run asks a server for the next model.
 """
 
 from __future__ import annotations

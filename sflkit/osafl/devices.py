@@ -252,6 +252,7 @@ def costs(
     return Costs(compute_s, uplink_s, 0.5 * link.capacitance * work * cpu_hz**2, uplink_j)
 
 
+@checked_choices
 def finish(
     devices: Devices, link: Link, local_steps: np.ndarray, cpu_hz: np.ndarray, tx_watt: np.ndarray
 ) -> Allocation:
@@ -270,10 +271,7 @@ def finish(
         As `checked_choices` says, for steps that are not whole, for arrays of another shape, or
         where a client with steps has 0 Hz, or 0 W and something to send: it would never finish.
     """
-    checks.instance("devices", devices, Devices)
-    local_steps = checks.integers("local_steps", local_steps, ndim=1, low=0)
-    cpu_hz = checks.array("cpu_hz", cpu_hz, low=0)
-    tx_watt = checks.array("tx_watt", tx_watt, low=0)
+    local_steps = checks.integers("local_steps", local_steps)
     for name, value in (("local_steps", local_steps), ("cpu_hz", cpu_hz), ("tx_watt", tx_watt)):
         checks.shape(name, value, (len(devices),))
     feasible = local_steps > 0

@@ -92,20 +92,9 @@ class Catalogue:
         self.features = _read_only((given if given.dtype == np.float32 else features).copy())
         self.order = _read_only(order.astype(np.int64))
 
-    @property
-    def n_files(self) -> int:
-        """Number of files, F."""
-        return self.order.size
-
-    @property
-    def n_genres(self) -> int:
-        """Number of genres, G."""
-        return self.order.shape[0]
-
-    @property
-    def files_per_genre(self) -> int:
-        """Files of one genre, F / G."""
-        return self.order.shape[1]
+    n_files = property(lambda self: self.order.size, doc="Number of files, F.")
+    n_genres = property(lambda self: self.order.shape[0], doc="Number of genres, G.")
+    files_per_genre = property(lambda self: self.order.shape[1], doc="Files of one genre, F / G.")
 
     @cached_property
     def popularity(self) -> np.ndarray:

@@ -94,7 +94,7 @@ def test_a_strategy_of_ones_own_is_one_row(monkeypatch):
     [
         ([0.5, 0.6], "p of 'own' must sum to 1"),
         ([-0.5, 1.5], "p of 'own' holds -0.5"),
-        ([0.5, 0.25, 0.25], "p of 'own' has 3 entries and n has 2"),
+        ([0.5, 0.25, 0.25], "p of 'own' has shape .3,.; it must be .2,., as n"),
         ("all", "p of 'own'='all' must be an array of numbers"),
     ],
 )
