@@ -32,8 +32,9 @@ def cache_of(rule, capacity, batch_size):
     return make_cache(config, np.full(4, 0.25))
 
 
-@settings(max_examples=60)
-@given(st.sampled_from(sorted(caches.RULES)), st.integers(1, 12), st.data())
+@pytest.mark.parametrize("rule", sorted(caches.RULES))
+@settings(max_examples=25)
+@given(batch_size=st.integers(1, 12), data=st.data())
 def test_a_cache_holds_what_arrived(rule, batch_size, data):
     capacity = batch_size * data.draw(st.integers(1, 5)) + data.draw(st.integers(0, 3))
     rounds = data.draw(st.lists(st.lists(st.integers(0, 3), max_size=batch_size), max_size=12))
@@ -149,8 +150,9 @@ def test_all_readings_of_who_never_joined_agree_once_all_have(name):
 # --- forgetting rules -------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
-@given(st.sampled_from(sorted(forgetting.RULES)), st.integers(0, 10**6), st.integers(0, 4))
+@pytest.mark.parametrize("rule", sorted(forgetting.RULES))
+@settings(max_examples=25)
+@given(seed=st.integers(0, 10**6), sample=st.integers(0, 4))
 def test_forgetting_leaves_no_trace_and_nothing_older_moves(rule, seed, sample):
     sizes = dict(n_clients=3, samples_per_client=5, clients_per_round=2, batch_size=2)
     before = draw_history(**sizes, local_steps=2, rounds=4, rng=np.random.default_rng(seed))

@@ -28,7 +28,7 @@ import pandas as pd
 
 from companion import story
 from companion.claims import FATS as CLAIMS
-from companion.judging.claims import NotRun, Setting
+from companion.judging.claims import NotRun, Setting, Undecided
 from companion.notebooks import hit_rounds
 from companion.notebooks.fats_shared import READINGS, REQUESTS, read_as
 from companion.plans import Stage
@@ -393,6 +393,18 @@ def mean_curves(shown: pd.DataFrame) -> pd.DataFrame:
 _STREAMED = {"stable": ("mean", "fats", "late", "fats"), "after": ("after", "fats", "after", "frs")}
 
 
+# Parts of Fig. 5 that ask how fast FR² learns, and what their scores are counted in.
+_OF_FR2 = [(f"sooner_{level}s_fr2", 1, "rounds") for level in LEVELS]
+_OF_FR2 += [("fluctuates", 100, "points")]
+_WHY_FR2 = "FR²'s rate is not printed, and at ours its steps are up to ten times FATS's"
+
+
+def _told(pair: tuple[np.ndarray, np.ndarray], scale: float, unit: str) -> str:
+    """Return the mean difference of a pair with its interval, in words."""
+    at = mean_interval(scale * (pair[0] - pair[1]))
+    return f"{at.mean:+.3g} {unit} [{at.low:.3g}, {at.high:.3g}]"
+
+
 def evidence(
     fig1: pd.DataFrame, fig5: pd.DataFrame, stream: pd.DataFrame, larger: pd.DataFrame
 ) -> dict[str, dict[str, Any]]:
@@ -416,8 +428,17 @@ def evidence(
             eight[f"{key}_{level}s"] = none if one is None else _pair(one, level, *pair)
     parts = [part.key for part in CLAIMS["fats-rem4"].parts]
     four |= dict.fromkeys(parts, none) if end is None else _useful(end)
-    if (beside := _of_set(larger, "MNIST")) is not None:
+    if (beside := _of_set(larger, "MNIST")) is not None and end is not None:
         four |= {f"larger_{key}": pair for key, pair in _useful(beside).items()}
+        both = _comparisons(end), _comparisons(beside)
+        for key, scale, unit in _OF_FR2:
+            told = [_told(pairs[key], scale, unit) for pairs in both]
+            found["fats-fig5"][key] = Undecided(
+                f"{told[0]}, at a larger rate {told[1]}; {_WHY_FR2}"
+            )
+    for key, pair in eight.items():
+        if key.endswith("fr2") and not isinstance(pair, NotRun):
+            eight[key] = Undecided(f"{_told(pair, 100, 'points')}; {_WHY_FR2}")
     for key, name in AT_ONCE["fats-fig5"][1].items():
         table = _of_set(fig5, name)
         pairs = {} if table is None else _useful(table)
@@ -434,10 +455,12 @@ def setting_of(
     runs: int | str,
     test_size: int,
     stream: str = "",
+    fitted: str = "",
 ) -> Setting:
     """Return the setting of a verdict on the data sets that were run for it.
 
-    `stream` says when requests come, where they do not come all at once.
+    `stream` says when requests come, where they do not come all at once, `fitted` which reading
+    the claim's own curves chose.
     """
     each = "; ".join(
         f"{_named(data)}, {network(STANDS_FOR[data], settings[data]['model'])}, "
@@ -448,7 +471,7 @@ def setting_of(
     )
     level = "stand-in" if set(datasets) & set(STAND_INS) else "reduced"
     words = f"{each}; seeds: {runs}; {test_size} test images; rate in print: 0.001"
-    return Setting(level, f"{words}; {stream}" if stream else words)
+    return Setting(level, f"{words}; {stream}" if stream else words, fitted=fitted)
 
 
 def _named(data: str) -> str:
@@ -464,8 +487,7 @@ def note_on(artefact: str, scores: pd.DataFrame) -> str:
         return words
     return (
         f"{words}. That FATS falls back to a better model than the first one follows wherever "
-        "learning has begun; what says something is by how much. FR²'s rate is ours: its steps are "
-        "scaled, so that they stay large where FATS's at the printed rate are small"
+        "learning has begun; what says something is by how much"
     )
 
 

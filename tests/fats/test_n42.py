@@ -123,6 +123,7 @@ AT_ONCE |= {
     for level in LEVELS
     for other in ("frs", "fr2")
 }
+OF_FR2 = ["fluctuates", *(f"sooner_{level}s_fr2" for level in LEVELS)]
 # Part of Fig. 8 and Remark 4 -> the table, and the same. "Retrained" has two that are as good: one
 # of them must go away.
 STREAMED = {f"after_{level}s": ("stream", [level], "frs", "fats") for level in LEVELS}
@@ -150,6 +151,8 @@ KEPT = [f"{of}kept_{level}s" for of in ("", "larger_") for level in LEVELS]
 def test_unlearning_at_once_as_claimed_and_turned(artefact, others, claimed):
     name = artefact[-4:]
     holds = dict.fromkeys(AT_ONCE, "yes") | others
+    undecided = OF_FR2 if artefact == "fats-fig5" else []  # at whose rate, the paper does not say
+    holds |= dict.fromkeys(undecided, "open")
     if artefact == "fats-fig1":
         holds |= {"superior": "yes", "superior_shakespeare": "not run"}
     else:
@@ -162,7 +165,7 @@ def test_unlearning_at_once_as_claimed_and_turned(artefact, others, claimed):
         found[part] = judged[part]
         assert {key: judged[key] for key in others} == others
         assert judged.get("superior", judged["before"]) == judged["before"]
-    assert found == dict.fromkeys(AT_ONCE, "no")
+    assert found == dict.fromkeys(AT_ONCE, "no") | dict.fromkeys(undecided, "open")
     for data in (key for key, answer in others.items() if answer == "yes"):
         signs = np.where(claimed[name].index.get_level_values("data") == data, -1, 1)
         turned = claimed | {name: claimed[name].mul(signs, axis=0)}
@@ -204,9 +207,11 @@ def test_a_stand_in_does_not_show_that_fats_is_superior(claimed):
     ],
 )
 def test_streams_and_unlearned_models_as_claimed_and_turned(artefact, parts, others, claimed):
-    assert answered(artefact, claimed) == dict.fromkeys(parts, "yes") | others
+    undecided = [part for part in parts if part.endswith("fr2")]  # FR²'s rate is not printed
+    as_claimed = dict.fromkeys(parts, "yes") | dict.fromkeys(undecided, "open") | others
+    assert answered(artefact, claimed) == as_claimed
     found = {}
     for part, (name, *turned) in parts.items():
         scores = mirrored(claimed[name], "digits", *turned)
         found[part] = answered(artefact, claimed | {name: scores})[part]
-    assert found == dict.fromkeys(parts, "no")
+    assert found == dict.fromkeys(parts, "no") | dict.fromkeys(undecided, "open")
