@@ -37,7 +37,7 @@ help:
 figures: $(READY)
 	@exec $(PY) -m sflkit.cli figures --jobs "$(JOBS)" --only "$(ONLY)"
 
-# At low priority, the cheapest runs first. It may be stopped at any moment: called again, it goes on.
+# At low priority, the cheapest stage first. It may be stopped at any moment: called again, it goes on.
 paper: $(READY)
 	@exec $(PY) -m sflkit.cli paper --jobs "$(JOBS)" --only "$(ONLY)"
 

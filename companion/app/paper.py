@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -173,11 +174,11 @@ def missing(books: Iterable[gate.Notebook], gpu: bool = False) -> str:
 
 def _turn(course: Course, records: Mapping[str, dict]) -> tuple[bool, float]:
     """Return by what stages are ordered: those for a GPU first, where there is one; then seconds,
-    where what was never run costs nothing.
+    a stage of unknown price last.
     """
     prices = prices_of(records)
     heads = (course.runs[key][1] for key in course.missing(records))
-    seconds = sum(prices.get(head["experiment"], 0.0) for head in heads)
+    seconds = sum(prices.get(head["experiment"], math.inf) for head in heads)
     return not (course.stage.gpu and machine.device().type == "cuda"), seconds
 
 

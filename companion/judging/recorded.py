@@ -31,6 +31,9 @@ COLUMNS = {
 }
 
 
+_WAY = f"`git checkout -- figures/{sums.NAME}` brings the published digests back"
+
+
 class DamagedTable(ValueError):
     """A table of figures/ is not what was written there."""
 
@@ -60,10 +63,11 @@ def put_rows(folder: Path, artefact: str, rows: Mapping[str, Iterable[Mapping]])
     Raises
     ------
     DamagedTable
-        If a table cannot be read; all of them stay as they are.
+        If a table or the digests cannot be read; all of them stay as they are.
     """
     texts = {}
     with paths.lock(folder / "verdicts.csv"):
+        _digests(folder)
         for name, new in rows.items():
             old = _read(folder / name, whole=False).to_dict("records")
             kept = [row for row in old if row["artefact"] != artefact]
@@ -79,15 +83,31 @@ def drop_damaged(folder: Path) -> list[str]:
     """Delete the tables that differ from their digests, as after a kill, and return what was wrong.
 
     The notebooks whose rows are gone are no longer current, and fill them again.
+
+    Raises
+    ------
+    DamagedTable
+        If the digests cannot be read or are missing: then no table is known to be wrong.
     """
+    if any((folder / name).exists() for name in COLUMNS) and not _digests(folder):
+        raise DamagedTable(f"{folder / sums.NAME} is missing; {_WAY}")
     found = []
     for name in COLUMNS:
         try:
             read_table(folder / name)
         except DamagedTable as error:
             found.append(str(error))
-            (folder / name).unlink()
+            with paths.lock(folder / "verdicts.csv"):
+                (folder / name).unlink()
     return found
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    """Return the digests of a folder; DamagedTable where they cannot be read."""
+    try:
+        return sums.read(folder)
+    except ValueError as error:
+        raise DamagedTable(f"{error}; {_WAY}") from None
 
 
 def natural_key(text: str) -> tuple[Any, ...]:

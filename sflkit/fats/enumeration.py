@@ -190,7 +190,7 @@ def retrained_law(requests: Iterable[Target], **sizes: Any) -> Law:
     """
     n_clients = sizes.pop("n_clients")
     each = np.full(n_clients, sizes.pop("samples_per_client"))
-    gone = set(requests)
+    gone = {tuple(request)[:2] for request in requests}  # whatever their times
     present = np.array([k for k in range(n_clients) if (k, None) not in gone])
     left = [[s for s in range(each[k]) if (k, s) not in gone] for k in present]
     counts = [len(numbers) for numbers in left]

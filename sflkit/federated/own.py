@@ -28,7 +28,7 @@ import torch
 from torch import Tensor, nn
 
 from sflkit import checks, models, torch_draws
-from sflkit.federated.arrays import tensor_of
+from sflkit.federated.arrays import numbers_of
 from sflkit.federated.servers import LocalWork, ServerRule
 
 
@@ -71,11 +71,11 @@ def next_params(
         If the rule answers with anything else than one number per parameter.
     """
     new, name = server(params, updates, weights, work), type(server).__name__
-    try:
-        new = tensor_of(new).to(params)
-    except (TypeError, ValueError, RuntimeError):
-        new = torch.empty(())  # no parameters either
-    return checks.shape(f"what server rule {name} returned", new, tuple(params.shape))
+    name = f"what server rule {name} returned"
+    new = numbers_of(name, new)
+    if new.is_complex() or new.dtype == torch.bool:  # part of it would be lost without a word
+        raise ValueError(f"{name} is {new.dtype}; it must hold real numbers")
+    return checks.shape(name, new.to(params), tuple(params.shape))
 
 
 def local_options(server: ServerRule, work: LocalWork) -> dict[str, Any]:

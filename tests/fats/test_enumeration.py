@@ -67,6 +67,7 @@ def test_training_again_with_the_same_clients_is_exact(k, e, r, n):
     kept = restarted_law(law, 0, 0, keep_clients=True)
     assert sum(p for p, _ in kept.values()) == 1
     goal = retrained_law([(0, 0)], **setting)
+    assert total_variation(retrained_law([(0, 0, 1)], **setting), goal) == 0  # at any time
     assert total_variation(kept, goal) == 0 < total_variation(restarted_law(law, 0, 0), goal)
     with pytest.raises(ValueError, match="sample"):
         restarted_law(law, 0, n)

@@ -4,10 +4,11 @@ from functools import partial
 
 import numpy as np
 import pytest
+import torch
 from torch import nn
 
 from sflkit.federated import FedAvg, Scaffold
-from sflkit.federated.own import build_server, check_not_shared, maker, network
+from sflkit.federated.own import build_server, check_not_shared, maker, network, next_params
 
 SHARES = np.array([0.25, 0.75])
 
@@ -123,3 +124,22 @@ def test_no_object_stands_for_two():
         check_not_shared("server", [one, other, one], ["run 0", "run 1", "run 2"])
     with pytest.raises(ValueError, match="for arm uniform and arm uniform"):
         check_not_shared("server", [one, one], ["arm uniform", "arm uniform"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (torch.ones(3, dtype=torch.complex64), "torch.complex64; it must hold real numbers"),
+        (torch.ones(3) > 0, "torch.bool; it must hold real numbers"),
+        (torch.ones(2), r"has shape \(2,\)"),
+        ("model", "='model' must be a tensor or an array of numbers"),
+        (None, "=None must be a tensor or an array of numbers"),
+    ],
+)
+def test_what_a_server_rule_may_not_answer(answer, message):
+    class Mine(FedAvg):
+        def __call__(self, params, updates, weights=None, work=None):
+            return answer
+
+    with pytest.raises(ValueError, match=f"what server rule Mine returned.*{message}"):
+        next_params(Mine(), torch.zeros(3), torch.ones(2, 3), None, None)

@@ -269,6 +269,7 @@ def work(clients=(0, 1), steps=(1, 1), rate=0.1):
             lambda: Scaffold(2)(U[0], U[:1], None, WORK),
             "updates has 1 rows, but work names 2 clients",
         ),
+        (lambda: Scaffold(3, [0.5, 0.5]), r"shares has shape \(2,\)"),
         (lambda: Scaffold(1).local_options(WORK), r"clients=\[0, 1\] must be integers in \[0, 0\]"),
         (lambda: work(clients=[1, 1]), r"work.clients=\[1, 1\] must be distinct integers"),
     ],

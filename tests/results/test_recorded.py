@@ -62,6 +62,19 @@ def test_a_table_edited_by_hand_is_named_and_not_read(folder, table, old, new):
     assert len(list(folder.glob("*.csv"))) == 1  # the other one stays
 
 
+@pytest.mark.parametrize("digests", [None, "<<<<<<< HEAD\n"])
+def test_tables_stay_where_it_is_the_digests_that_are_damaged(folder, digests):
+    sums_file = folder / "SHA256SUMS"
+    sums_file.unlink() if digests is None else sums_file.write_text(digests)
+    before = {file: file.read_bytes() for file in folder.glob("*.csv")}
+    with pytest.raises(recorded.DamagedTable, match="git checkout -- figures/SHA256SUMS"):
+        recorded.drop_damaged(folder)
+    if digests:
+        with pytest.raises(recorded.DamagedTable, match="SHA256SUMS must hold lines"):
+            judge(folder)
+    assert {file: file.read_bytes() for file in folder.glob("*.csv")} == before
+
+
 def test_a_table_cut_anywhere_is_not_read(folder):
     for name in recorded.COLUMNS:
         content = (folder / name).read_bytes()
