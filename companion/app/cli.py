@@ -63,7 +63,7 @@ def list_notebooks() -> None:
 
 @app.command()
 def run(
-    notebook: Annotated[str, typer.Argument(help="number, name or path")],
+    notebook: Annotated[str, typer.Argument(help="number or name of a committed notebook")],
     profile: Profile = "",
     setting: Settings = None,
 ) -> None:

@@ -20,8 +20,8 @@ A client that has sent nothing yet has no contribution. `never_joined` says what
 read it. A rule of your own is one class and one row:
 
     class Mean(BufferedRule):
-        def contribution(self, params, update, steps, rate, out):
-            out.copy_(update)
+        def contribution(self, params, update, steps, rate):
+            return update
 
         def next_params(self, params, rate):
             return params + self.buffer[: self.joined].mean(0)

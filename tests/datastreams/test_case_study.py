@@ -52,6 +52,7 @@ def test_case_study_sums_over_fresh_clients_only():
     assert sigma_bar2_case_study([0.5, 0.5, 0], HISTORICAL, 2) == 0  # the Historical strategy
 
 
+# Corollary 5.1.
 def test_corollary_by_hand():
     # c0 = (C1 + D^2/2)/sqrt(T) + C2/T^1.5 = (3 + 2)/4 + (1/16)/64; c1 = 1.5 * sqrt(9) * (2 + 2/4) =
     # 11.25
