@@ -287,7 +287,7 @@ class Asks(federated.FedAvg):
 @pytest.mark.parametrize(
     ("server", "message"),
     [
-        (Silent, r"rule Silent returned has shape \(\)"),
+        (Silent, "rule Silent returned=None must be a tensor or an array of numbers"),
         (Short, r"rule Short returned has shape \(7849,\); it must be \(7850,\)"),
         (Asks, "local_options of Asks holds momentum; it may hold prox and corrections"),
     ],
