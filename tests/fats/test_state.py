@@ -39,6 +39,7 @@ def test_parts_of_two_states_are_refused_at_every_door(states, tmp_path):
         replace(after, **both),
         replace(after, **both, digest=before.digest),
         replace(before, history=after.history),
+        replace(after, data=after.data + np.uint64(1)),
         replace(copy.deepcopy(after), history=before.history, log=()),
         replace(states.states["pending"], owed=0),
     ]
