@@ -31,11 +31,16 @@ from sflkit import paths
 from sflkit.runs import archive, store, sums
 
 _BACK = "`git checkout -- {}` brings it back"
-_WHOLE = (  # as after a kill between an archive and its digests
-    "its runs are whole, so where they were published since: cd data/results && sha256sum *.xz "
-    "derived.json bench/*.csv > SHA256SUMS; else"
-)
-_SUMS = "where the change is meant: cd {} && sha256sum *.csv > SHA256SUMS"
+_RESULTS, _PRINTED, _FIGURES = "data/results", "data/paper_values", "figures"
+_ANEW = {  # digests of what lies in a folder
+    folder: f"cd {folder} && sha256sum {files} > {sums.NAME}"
+    for folder, files in {
+        _RESULTS: "*.xz derived.json bench/*.csv",
+        _PRINTED: "*.csv",
+        _FIGURES: "*.csv *.json *.png",
+    }.items()
+}
+_WHOLE = "its runs are whole, so where they were published since: {}; else"  # as after a kill
 _DRAW = "`make figures` makes it anew"
 _KEPT = (sums.NAME, *recorded.COLUMNS, "overview.png")  # what nothing makes anew where it differs
 
@@ -76,6 +81,14 @@ def damages() -> list[Damage]:
     return found
 
 
+def _way(folder: str, file: Path, said: str, way: str) -> str:
+    """Return the way out where a file differs from its digest, `way`, or has none, or is gone."""
+    if said == sums.UNKNOWN or file.name == sums.NAME:
+        back = _BACK.format(f"{folder}/{sums.NAME}")
+        return f"{back}; where what lies there is meant: {_ANEW[folder]}"
+    return way if file.exists() else f"{way}; where it is to be gone: {_ANEW[folder]}"
+
+
 def in_short(found: list[Damage]) -> str:
     """Return one line on what `damages` found."""
     if not found:
@@ -96,12 +109,14 @@ def runs(root: Path) -> Iterator[Damage]:
     for experiment in archive.experiments(folder):
         rows, records = archive.files_of(experiment, folder)
         said = _in_archive(experiment, folder)
-        ways = {file: _BACK if said else f"{_WHOLE} {_BACK}" for file in (rows, records)}
-        if said and not ways.keys() & wrong.keys():
+        if said and not {rows, records} & wrong.keys():
             yield Damage(records, said, _BACK)
-        for file in ways.keys() & wrong.keys():
-            yield Damage(file, wrong.pop(file), ways[file])
-    yield from (Damage(file, said, _BACK) for file, said in wrong.items())
+        for file in {rows, records} & wrong.keys():
+            differs, whole = wrong.pop(file), f"{_WHOLE.format(_ANEW[_RESULTS])} {_BACK}"
+            way = _BACK if said else _way(_RESULTS, file, differs, whole)
+            yield Damage(file, differs, way)
+    for file, said in wrong.items():
+        yield Damage(file, said, _way(_RESULTS, file, said, _BACK))
 
 
 def _in_archive(experiment: str, folder: Path) -> str:
@@ -115,10 +130,11 @@ def _in_archive(experiment: str, folder: Path) -> str:
 def paper_values(root: Path) -> Iterator[Damage]:
     """Compare data/paper_values with its digests, and read every table."""
     folder = paths.paper_values()
-    way = f"{_BACK}; {_SUMS.format(folder.relative_to(root))}"
+    way = f"{_BACK}; where the change is meant: {_ANEW[_PRINTED]}"
     files = sorted(folder.glob("*.csv"))
     wrong = dict(sums.damages(folder, [file.name for file in files]))
-    yield from (Damage(file, said, way) for file, said in wrong.items())
+    for file, said in wrong.items():
+        yield Damage(file, said, _way(_PRINTED, file, said, way))
     for file in files:
         read = tables.paper_curve if "-fig" in file.stem else tables.paper_values
         try:
@@ -137,7 +153,8 @@ def figures(root: Path) -> Iterator[Damage]:
     files = [file.name for end in ("png", "csv", "json") for file in folder.glob(f"*.{end}")]
     wrong = dict(sums.damages(folder, [*files, *recorded.COLUMNS]))
     for file, said in wrong.items():
-        yield Damage(file, said, _BACK if file.name in _KEPT else f"{_BACK}, {_DRAW}")
+        way = _BACK if file.name in _KEPT else f"{_BACK}, {_DRAW}"
+        yield Damage(file, said, _way(_FIGURES, file, said, way))
     if not front_picture.is_current():
         said = "it, or overview.json, is not what was drawn from the numbers beside it"
         yield Damage(folder / "overview.png", said, _WRITE)

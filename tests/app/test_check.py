@@ -6,6 +6,7 @@ import contextlib
 import json
 import lzma
 import shutil
+import subprocess
 
 import pytest
 from typer.testing import CliRunner
@@ -57,6 +58,27 @@ def test_a_folder_that_is_gone_is_damage(copy, new, name):
     finally:
         (copy[0] / "elsewhere").rename(folder)
     assert new() == []
+
+
+@pytest.mark.parametrize("name", ["data/results", "data/paper_values", "figures"])
+def test_a_lost_digest_has_a_way_out_that_works(copy, new, name):
+    """The file was to be brought back, which is whole."""
+    file = copy[0] / name / sums.NAME
+    kept = file.read_text()
+    line = kept.splitlines()[3]
+    lost = copy[0] / name / line.split()[1]
+    file.write_text(kept.replace(f"{line}\n", ""))
+    (said,) = new()
+    way = f"cd {name} && sha256sum "
+    assert said.startswith(f"{lost.relative_to(copy[0])}: SHA256SUMS has no digest of it")
+    assert f"`git checkout -- {name}/SHA256SUMS` brings it back; where" in said and way in said
+    subprocess.run(said[said.index(way) :], shell=True, cwd=copy[0], check=True)
+    assert sorted(file.read_text().splitlines()) == sorted(kept.splitlines())
+    file.write_text(kept)
+    lost.rename(copy[0] / "elsewhere")
+    said = [said for said in new() if f"is missing; `git checkout -- {name}" in said]
+    assert len(said) == 1 and f"where it is to be gone: {way}" in said[0]
+    (copy[0] / "elsewhere").rename(lost)
 
 
 @contextlib.contextmanager
