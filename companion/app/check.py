@@ -181,10 +181,10 @@ def verdicts(root: Path) -> Iterator[Damage]:
     file = root / "figures" / "verdicts.csv"
     claims, parts = declared(), {}
     try:
-        tables = [recorded.read_table(file.with_name(name)) for name in recorded.COLUMNS]
+        found = [recorded.read_table(file.with_name(name)) for name in recorded.COLUMNS]
     except recorded.DamagedTable:  # which `figures` names
         return
-    said, judged = (table.to_dict("records") for table in tables)
+    said, judged = (table.to_dict("records") for table in found)
     for part in judged:
         parts.setdefault(part["artefact"], []).append(part)
     rows = {row["artefact"]: row for row in said}
