@@ -42,7 +42,8 @@ _ANEW = {  # digests of what lies in a folder
 }
 _WHOLE = "its runs are whole, so where they were published since: {}; else"  # as after a kill
 _DRAW = "`make figures` makes it anew"
-_KEPT = (sums.NAME, *recorded.COLUMNS, "overview.png")  # what nothing makes anew where it differs
+# what nothing makes anew where it differs
+_KEPT = (sums.NAME, *recorded.COLUMNS, "overview.png", "parameters.json")
 
 _WRITE = "`sflkit verdicts --write-readme` writes it anew"
 
@@ -158,7 +159,7 @@ def figures(root: Path) -> Iterator[Damage]:
     if not front_picture.is_current():
         said = "it, or overview.json, is not what was drawn from the numbers beside it"
         yield Damage(folder / "overview.png", said, _WRITE)
-    books = {book.name: book for book in gate.notebooks()}
+    books, damaged = _books()
     there = paths.published()
     read = (archive.read(name, there).records for name in archive.experiments(there))
     published = {key for records in read for key in records}
@@ -166,6 +167,8 @@ def figures(root: Path) -> Iterator[Damage]:
         if file.name in ("overview.json", "parameters.json"):
             continue
         passport = json.loads(paths.read(file))
+        if passport["notebook"] in damaged:  # which `parameters` names
+            continue
         book = books.get(passport["notebook"])
         if book is None or (book.artefacts and file.stem not in book.artefacts):
             yield Damage(file, f"{passport['notebook']} is no notebook that draws it", _BACK)
@@ -225,12 +228,32 @@ def _differs(claim: Claim, row: Mapping[str, str], parts: list[Mapping[str, str]
 
 def parameters(root: Path) -> Iterator[Damage]:
     """Compare figures/parameters.json with the notebooks' parameters cells."""
-    known, cells = story.published_parameters(), story.of_cells(gate.notebooks())
-    if other := sorted(name for name in known | cells if known.get(name) != cells.get(name)):
+    books, damaged = _books()
+    yield from damaged.values()
+    file = root / "figures" / "parameters.json"
+    try:
+        known, cells = story.published_parameters(), story.of_cells(list(books.values()))
+    except gate.GateError:
+        yield Damage(file, "it holds no parameters by notebook", _BACK)
+        return
+    names = sorted((known | cells).keys() - damaged.keys())
+    if other := [name for name in names if known.get(name) != cells.get(name)]:
         said = f"the parameters cells say otherwise of {', '.join(other)}"
         only = " ".join(name[:2] for name in other)
         way = f'{_BACK}, `make figures ONLY="{only}"` publishes what they say'
-        yield Damage(root / "figures" / "parameters.json", said, way)
+        yield Damage(file, said, way)
+
+
+def _books() -> tuple[dict[str, gate.Notebook], dict[str, Damage]]:
+    """Return by name the notebooks that can be read, and what is wrong with the others."""
+    books, damaged = {}, {}
+    for book in gate.notebooks():
+        try:
+            _ = book.parameters
+            books[book.name] = book
+        except gate.GateError as error:
+            damaged[book.name] = Damage(book.path, str(error), _BACK)
+    return books, damaged
 
 
 def pages(root: Path) -> Iterator[Damage]:
@@ -243,7 +266,8 @@ def pages(root: Path) -> Iterator[Damage]:
         except recorded.DamagedTable:
             yield Damage(page, "it hangs on verdicts that are damaged", "mend these first")
         except (OSError, ValueError) as error:
-            yield Damage(page, str(error), _BACK)
+            if not (isinstance(error, gate.GateError) and _books()[1]):  # which `parameters` names
+                yield Damage(page, str(error), _BACK)
 
 
 PARTS: tuple[Callable[[Path], Iterator[Damage]], ...] = (

@@ -84,9 +84,11 @@ def test_a_lost_digest_has_a_way_out_that_works(copy, new, name):
 @contextlib.contextmanager
 def changed(file, content):
     """Change a file as somebody would who puts its digest right as well."""
-    kept = {f: f.read_bytes() for f in (file, file.with_name(sums.NAME))}
+    digests = [f for f in [file.with_name(sums.NAME)] if f.exists()]
+    kept = {f: f.read_bytes() for f in (file, *digests)}
     file.write_bytes(content)
-    sums.put(file.parent, [file.name])
+    if digests:
+        sums.put(file.parent, [file.name])
     yield
     for name, before in kept.items():
         name.write_bytes(before)
@@ -132,6 +134,19 @@ def test_a_passport_whose_runs_or_notebook_are_not_there_is_named(copy, new, sai
         (line,) = new()
     assert f"figures/sfl-fig4a.json: {found}" in line
     assert "published" not in found or "`make paper ONLY=12`" in line
+
+
+@pytest.mark.parametrize("name", ["notebooks/12_sfl_training.ipynb", "figures/parameters.json"])
+@pytest.mark.parametrize("damage", ["cut", "another form", "nested"])
+def test_of_what_is_made_by_a_damaged_file_nothing_else_is_named(copy, monkeypatch, name, damage):
+    monkeypatch.chdir(copy[0])
+    monkeypatch.setattr(check, "PARTS", (check.figures, check.parameters, check.pages))
+    file, before = copy[0] / name, set(map(str, check.damages()))
+    kept = file.read_bytes()
+    ways = {"cut": kept[: len(kept) // 2], "another form": b"[]", "nested": b"[" * 100_000}
+    with changed(file, ways[damage]):
+        said = set(map(str, check.damages())) - before
+    assert said and all(line.startswith(f"{name}: ") and "git checkout" in line for line in said)
 
 
 @pytest.mark.parametrize("change", ["verdict", "claim", "row"])
