@@ -300,6 +300,16 @@ def test_a_kernel_that_dies_is_named(clone):
     )
 
 
+def test_a_folder_that_the_kernel_cannot_start_without_is_named(clone, monkeypatch):
+    folder = clone / "ipython" / "profile_default"
+    folder.parent.mkdir()
+    folder.touch()
+    monkeypatch.setenv("IPYTHONDIR", str(folder.parent))
+    result = sflkit("run", "10")
+    assert result.returncode == 1
+    assert f"; cannot write {folder}: File exists; set IPYTHONDIR to a folder" in result.stderr
+
+
 def test_a_message_that_nobody_announced_is_found():
     """The first look waits for an announcement in vain, as when a file descriptor's edge is missed;
     the second finds it.
