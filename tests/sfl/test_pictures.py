@@ -7,7 +7,7 @@ import pytest
 matplotlib.use("Agg")
 
 
-from companion.notebooks import n20, n43, sfl_shared
+from companion.notebooks import n20, sfl_shared
 from sflkit.sfl import cache_paths, training
 from sflkit.sfl.config import SFLConfig
 
@@ -73,31 +73,6 @@ def test_the_importance_explorer_draws_the_minimiser(monkeypatch):
     assert [bar.get_height() for bar in drawn[-1][1].patches][2] == pytest.approx(
         0.01 * 0.2 + 1
     )  # Uniform, c1 = 0.01, c2 = 1
-    plt.close("all")
-
-
-def test_the_unlearning_explorer_draws_means_and_bounds(monkeypatch):
-    import matplotlib.pyplot as plt
-
-    drawn = []
-    monkeypatch.setattr(plt, "show", lambda: drawn.append(plt.gcf().axes))
-    rho_s, rho_c, requests = n43.unlearning_explorer().children[:-1]
-    rho_c.value, requests.value = 1.0, 3
-    left, right = drawn[-1]
-    lines = {line.get_label(): line.get_ydata() for line in left.lines}
-    # by hand, rho = 1: one request e^-1, three in a row 3/e, at once 1 - (1 - e^-3)/3, Theorem 7's
-    # order 3
-    assert lines["clients, one by one"][[0, 2]] == pytest.approx([0.367879, 1.103638], abs=1e-6)
-    assert lines["clients, at once"][2] == pytest.approx(0.683262, abs=1e-6)
-    assert lines["clients, order of Theorem 7"][2] == pytest.approx(3)
-    assert (
-        lines["samples, at once"][0]
-        == lines["samples, one by one"][0]
-        < lines["clients, at once"][0]
-    )
-    bars = [bar.get_height() for bar in right.patches]  # 3 (1 - e^-rho) and 4 w rho
-    assert bars[1:] == pytest.approx([12 * rho_s.value, 1.896362, 12], abs=1e-6)
-    assert bars[0] < bars[2]
     plt.close("all")
 
 
