@@ -33,20 +33,17 @@ def test_a_fleet_keeps_its_hardware_and_changes_its_channel(fleets):
     assert len(first) == N and (first.snr_per_watt == snr[0]).all()
 
 
-def test_the_window_uses_the_deadline_up_and_keeps_the_budget():
+def test_the_lowest_frequency_uses_the_deadline_up_and_keeps_the_budget():
     client = n31.middling()
-    power, steps = np.geomspace(1e-3, 1, 50) * client.max_tx_watt, np.array([1.0, 5.0])
-    found = n31.window(client, LINK, power, steps)
-    fits = np.isfinite(found)
-    # a window: too little and too much power do not fit, what is between does
-    inside = np.flatnonzero(fits[1])
-    assert 0 < inside[0] and inside[-1] < 49 and fits[1, inside[0] : inside[-1] + 1].all()
-    many = n31.take(client, np.zeros(len(inside), dtype=int))
-    paid = costs(many, LINK, 5.0, found[1, inside], power[inside])
-    assert paid.compute_s + paid.uplink_s == pytest.approx(np.full(len(inside), 200.0))
+    power = np.geomspace(1e-3, 1, 50)[:, None] * client.max_tx_watt
+    found = n31.lowest_frequency(client, LINK, 5.0, power)[:, 0]
+    # too little and too much power do not fit, what is between does
+    inside = np.flatnonzero(np.isfinite(found))
+    assert 0 < inside[0] and inside[-1] < 49 and len(inside) == inside[-1] - inside[0] + 1
+    paid = costs(client, LINK, 5.0, found[inside, None], power[inside])
+    assert paid.compute_s + paid.uplink_s == pytest.approx(np.full((len(inside), 1), 200.0))
     assert (paid.compute_j + paid.uplink_j <= client.energy_budget_j).all()
-    none = n31.window(n31.middling(5000.0), LINK, power, steps)
-    assert np.isnan(none).all()
+    assert np.isnan(n31.lowest_frequency(n31.middling(5000.0), LINK, 1.0, power)).all()
 
 
 def test_the_value_of_5_falls_with_the_steps(fleets):
@@ -58,8 +55,6 @@ def test_the_value_of_5_falls_with_the_steps(fleets):
     assert (value[:, able] * np.arange(1, 6)[:, None]) == pytest.approx(
         np.tile(value[0, able], (5, 1)), rel=0.05
     )
-    table = n31.fewest_steps(first, 50)
-    assert (table["maximiser has 1 step"] == table["clients that can"]).all()
 
 
 def test_problem_5_is_not_concave_along_the_frequency():
