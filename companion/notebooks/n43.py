@@ -7,7 +7,7 @@ fail, so that trends are judged on drawn histories, which know nothing of it.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,10 +15,11 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from companion.judging.tables import paper_curve, paper_value
+from companion.notebooks.fats_shared import mean_time, of_clients
 from companion.plans import Stage
 from sflkit.fats import stability, training
 from sflkit.fats.config import TABLE_2, FATSConfig
-from sflkit.fats.expected_time import client_time, first_participation, sample_time
+from sflkit.fats.expected_time import client_time, first_participation
 
 
 class Efficiency(NamedTuple):
@@ -145,16 +146,6 @@ def lines_of(
     return lines
 
 
-def _of_clients(sizes: Mapping[str, int]) -> dict[str, int]:
-    """Return the sizes that the time of a client depends on."""
-    names = ("n_clients", "clients_per_round", "local_steps", "rounds")
-    return {name: sizes[name] for name in names}
-
-
-def _mean_time(level: str, sizes: Mapping[str, int]) -> float:
-    return sample_time(**sizes) if level == "sample" else client_time(**_of_clients(sizes))
-
-
 def exact_means(lines: pd.DataFrame) -> pd.DataFrame:
     """Return the exact mean time of one request at every K of every line.
 
@@ -167,7 +158,7 @@ def exact_means(lines: pd.DataFrame) -> pd.DataFrame:
             of = sizes | {"clients_per_round": k}
             rho = getattr(stability.stability(**of), f"rho_{line.level[0]}")
             steps = line.R * sizes["local_steps"]
-            rows.append((*line[:4], k, rho, steps, _mean_time(line.level, of)))
+            rows.append((*line[:4], k, rho, steps, mean_time(line.level, of)))
     return pd.DataFrame(rows, columns=[*LINE, "K", "rho", "T", "exact"])
 
 
@@ -188,8 +179,8 @@ def beside_figure6() -> pd.DataFrame:
         level, field = {"b": ("sample", "batch_size"), "M": ("client", "n_clients")}[name]
         sizes = TABLE_2["shakespeare"] | {field: int(value), "clients_per_round": int(at.x)}
         sizes["rounds"] = 50
-        first = first_participation(**_of_clients(sizes)) if level == "client" else np.nan
-        rows.append((level, int(value), at.x, at.y, _mean_time(level, sizes), first))
+        first = first_participation(**of_clients(sizes)) if level == "client" else np.nan
+        rows.append((level, int(value), at.x, at.y, mean_time(level, sizes), first))
     return pd.DataFrame(rows, columns=["level", "line", "K", "paper", "recomputed", "first"])
 
 
