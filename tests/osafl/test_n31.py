@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from companion.claims import OSAFL as CLAIMS
-from companion.judging.claims import Setting
 from companion.notebooks import n31
 from sflkit.osafl import allocation, alternation
 from sflkit.osafl.devices import costs
+from tests.invented import answers
 
 N, ROUNDS = 12, 3
 LINK = n31.links()["CNN"]
@@ -69,8 +69,8 @@ def test_problem_5_is_not_concave_along_the_frequency():
 
 def test_no_grid_beats_the_sub_problems(fleets):
     found = n31.sub_problems(fleets[0], LINK, 0.3, 0.5, 201)
-    for name, answers in found.items():
-        assert answers.feasible.all() and (answers.ratio <= 1 + 1e-9).all(), name
+    for name, one in found.items():
+        assert one.feasible.all() and (one.ratio <= 1 + 1e-9).all(), name
 
 
 def test_the_alternation_stands_still_and_stays_far_below_the_best(fleets):
@@ -91,17 +91,16 @@ def test_who_is_left_out(fleets, out):
 
 
 def test_the_evidence_is_judged_and_can_fail(fleets, out):
-    answers = n31.sub_problems(fleets[0], LINK, 0.3, 0.5, 101)
+    tried = n31.sub_problems(fleets[0], LINK, 0.3, 0.5, 101)
     found = {"osafl-alg1": n31.alternated(fleets, N, solver="closed")}
-    good = n31.evidence(answers, found, out)
-    better = answers | {"Lemma 1": answers["Lemma 1"]._replace(ratio=np.full(3, 1.1))}
+    good = n31.evidence(tried, found, out)
+    better = tried | {"Lemma 1": tried["Lemma 1"]._replace(ratio=np.full(3, 1.1))}
     one = found["osafl-alg1"]
     table = one.table.assign(**{"limits kept": [True, False, True], "power moves": 0.6})
     bad = n31.evidence(better, {"osafl-alg1": one._replace(table=table)}, out)
 
     def answer(parts, artefact, part):
-        verdict = CLAIMS[artefact].judge(parts[artefact], setting=Setting("full"))
-        return {a.part.key: a.judged.answer for a in verdict.answers}[part]
+        return answers(CLAIMS[artefact], parts[artefact])[part]
 
     assert answer(good, "osafl-lem1", "grid") == "yes"
     assert answer(bad, "osafl-lem1", "grid") == "no"
