@@ -199,7 +199,7 @@ def build_each(
     *,
     of_class: tuple[str, ...],
     of_function: tuple[str, ...],
-    has: tuple[str, ...],
+    protocol: type,
 ) -> list[Any]:
     """Return what the class or function `value` makes for each owner, a new object each.
 
@@ -208,16 +208,17 @@ def build_each(
     Raises
     ------
     ValueError
-        As `maker`, or if what is made lacks an attribute in `has`, or serves two owners.
+        As `maker`, or if what is made lacks a member of `protocol`, or serves two owners.
     """
+    has = [member for member in vars(protocol) if not member.startswith("_")]
     finished = not inspect.isclass(value) and hasattr(value, has[0])
     make = maker(name, value, of_class=of_class, of_function=of_function, finished=finished)
     built = [make(*both[not inspect.isclass(value)]) for both in given.values()]
     for made in built:
         if lacks := [attribute for attribute in has if not hasattr(made, attribute)]:
             raise ValueError(
-                f"{name}={name_of(value)} made {made!r}, which lacks {', '.join(lacks)}; derive "
-                "your rule from sflkit.sfl.caches.Cache"
+                f"{name}={name_of(value)} made {made!r}, which lacks {', '.join(lacks)}; see "
+                f"{protocol.__module__}.{protocol.__name__}"
             )
     check_not_shared(name, built, list(given))
     return built
