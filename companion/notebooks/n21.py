@@ -36,7 +36,6 @@ from companion.notebooks.datastreams_shared import (
     SHOWN,
     TABLES,
     VALIDATION,
-    both_iterates,
     both_readings,
     estimated_share,
     minimising_share,
@@ -52,7 +51,6 @@ from companion.plans import Stage
 from sflkit.datastreams import psi, training
 from sflkit.datastreams.config import DataStreamsConfig
 from sflkit.intervals import mean_interval
-from sflkit.models import NETWORKS
 from sflkit.runs.keys import config_dict
 
 FEWER = {
@@ -471,39 +469,6 @@ def cells(score: pd.DataFrame) -> dict[str, np.ndarray]:
     """
     ours = {name: score[name].to_numpy() for name in SHOWN[:-1]} | {"Optimal": optimal(score)}
     return {name: 100 * sample for name, sample in ours.items()}
-
-
-def table_sheet(
-    fraction: float, scores: Scores, last: Scores, cases: Mapping[tuple[str, float], Case]
-) -> pd.DataFrame:
-    """Return one of Tables 2, 4, 5 in its own rows and columns: ours, paper, difference.
-
-    p*hist is the reported weight, with which Ours was trained; in brackets the minimiser of
-    psi where it differs.
-    """
-    rows = [row for row, share in scores if share == fraction]
-    paper = {row: printed_cells(row, fraction) for row in rows}
-    ours = ({row: cells(of[row, fraction]) for row in rows} for of in (scores, last))
-    found = both_iterates(*ours, paper)
-    column = []
-    for row, line in found.index:
-        used, least = reported_share(row, fraction), minimising_share(row, fraction)
-        differs = line == "averaged" and abs(used - least) > 0.005
-        text = f"{used:.2f} (ψ: {least:.2f})" if differs else f"{used:.2f}"
-        column.append(text if line in ("averaged", "paper") else "")
-    found.insert(0, "p*hist", column)
-    ratios = [
-        f"{reported_ratio(row, fraction):g}" if line == "paper" else "" for row, line in found.index
-    ]
-    found.insert(0, "c2/c1", ratios)
-    heads = {}
-    for row in rows:
-        config = cases[row, fraction].config
-        model, data = NETWORKS[config.model].label, config.data
-        kinds = {"logistic": "", "shakespeare": f" ({model})", "femnist": f" ({model})"}
-        other = f" ({model})" if data.startswith("cifar") else f" (stand-in, {model})"
-        heads[row] = row + kinds.get(data, other)
-    return found.rename(index=heads, level=0)
 
 
 def all_evidence(averaged: Scores, last: Scores) -> dict[str, dict[str, Any]]:

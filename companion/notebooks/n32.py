@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from companion.judging import tables
+from companion.notebooks.quadratics import noise_terms
 from sflkit.osafl.bounds import optimal_scores, score_objective
 from sflkit.randomness import generator
 
@@ -115,20 +116,13 @@ def terms(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
     none = {"sigma2": 0.0, "shift": 0.0, "skew": 0.0}
     lost = [*(noise() - noise(**{name: 0.0}) for name in none), noise(**none)]
-    be, a, k = values["beta"] * values["rate"], values["alpha"], values["local_steps"]
-    b = score**2 - 2 * score * values["similarity"] + 2 * values["similarity"] ** 2
-    by_hand = [
-        be * values["sigma2"] * (a * (values["global_rate"] * a * score**2 + 4 * be * k * b)).sum(),
-        32 * be**2 * (a * b * values["shift"] * k**2).sum(),
-        16 * values["rho2"] * be**2 * (a * values["skew"] * b * k**2).sum(),
-        0.0,
-    ]
+    by_hand = np.append(noise_terms(values, score), 0.0)
     half = {"rate": values["rate"] / 2}
     tiny = {"global_rate": 1e-300}  # takes the second term away
     alone = [none | {name: values[name]} for name in none]
     whole = [noise(**one | tiny) for one in alone]
     halved = [noise(**one | tiny | half) for one in alone]
-    return np.array(lost), np.array(by_hand), np.array(whole) / np.array(halved)
+    return np.array(lost), by_hand, np.array(whole) / np.array(halved)
 
 
 # --- (34) and (35): from the bound to the score ---------------------------------------------------

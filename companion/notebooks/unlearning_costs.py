@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from companion import story
-from companion.notebooks.fats_shared import TINY, Sizes
-from sflkit.fats import bounds, enumeration, expected_time, forgetting
+from companion.notebooks.fats_shared import TINY, Sizes, mean_time
+from sflkit.fats import bounds, enumeration, forgetting
 from sflkit.fats.history import First, History, draw_history
 from sflkit.randomness import generator
 
@@ -101,10 +101,9 @@ def over_rho(sizes: Sizes) -> dict[str, np.ndarray]:
     """Return the mean time of one request in trainings, over K (rho_C) and over b (rho_S)."""
     drawn, batch = np.arange(1, 11), np.arange(5, 41, 5)
     steps = sizes["local_steps"] * sizes["rounds"]
-    of_clients = {key: sizes[key] for key in ("n_clients", "local_steps", "rounds")}
-    of_samples = dict(sizes, samples_per_client=int(sizes["samples_per_client"]))
-    client = [expected_time.client_time(**of_clients, clients_per_round=int(k)) for k in drawn]
-    sample = [expected_time.sample_time(**of_samples | {"batch_size": int(b)}) for b in batch]
+    whole = dict(sizes, samples_per_client=int(sizes["samples_per_client"]))
+    client = [mean_time("client", whole | {"clients_per_round": int(k)}) for k in drawn]
+    sample = [mean_time("sample", whole | {"batch_size": int(b)}) for b in batch]
     return {
         "K": drawn,
         "client": np.array(client) / steps,

@@ -185,8 +185,7 @@ def request(
         All are served together; an empty list changes nothing. They come after the `rounds_done`
         rounds that have run (a request within a round waits for its end): later uses are repaired
         in the history and cost nothing. A sample of a client that leaves at the same time goes with
-        it. Where the clients are caches (`History.held`), a sample is withheld from training: what
-        was held stays.
+        it.
     rng : numpy.random.Generator
         For what the history draws anew; untouched by requests that are refused.
     rule : {"exact", "printed", "minimal", "claim1"} or another name in `forgetting.RULES`

@@ -16,7 +16,6 @@ clients         (R, K) int32         clients of the slots
 batches         (R, K, E, b) int32   sample numbers of the mini-batches
 sizes           (M,) int64           samples of each client at the start
 data            (sum N_k,) uint64    digest of each sample, 0 for a forgotten one
-entered, left   (sum N_k,) int64     only where clients are caches: when each sample was held
 model_<round>   (P,) float32         the model before that round
 =============== ===================  ============================================================
 """
@@ -38,7 +37,7 @@ from torch import Tensor
 
 from sflkit import checks, paths
 from sflkit.fats.forgetting import EXACT
-from sflkit.fats.history import Held, History
+from sflkit.fats.history import History
 from sflkit.fats.methods import METHODS
 from sflkit.fats.sgd import SGD, Fisher
 
@@ -230,7 +229,7 @@ def save(state: State, path: Path | str) -> None:
 
     A link is followed, and the file keeps its permissions. It is an npz without pickled objects:
     `about` is a json of the settings, what is forgotten, the log and the digest; the arrays are
-    `clients`, `batches`, `sizes`, `data`, `entered` and `left` of caches, and `model_<round>`.
+    `clients`, `batches`, `sizes`, `data` and `model_<round>`.
 
     Raises
     ------
@@ -320,7 +319,6 @@ def _content(state: State) -> dict[str, np.ndarray]:
         "batches": history.batches.astype(np.int32),
         "sizes": history.samples_per_client.copy(),
         **({} if state.data is None else {"data": state.data.copy()}),
-        **({} if history.held is None else history.held._asdict()),
         **{f"model_{r}": model.numpy().copy() for r, model in state.models.items()},
     }
 
@@ -333,11 +331,9 @@ def _state(file: Mapping[str, np.ndarray]) -> State:
             "away and make it anew, with `learn` and then `forget` for what it has forgotten"
         )
     about = json.loads(str(file["about"]))
-    held = Held(file["entered"], file["left"]) if "entered" in file else None
     history = History(
         *(file[name].astype(np.int64) for name in ("clients", "batches", "sizes")),
         frozenset(map(tuple, about["forgotten"])),
-        held,
     )
     state = State(
         history,
@@ -379,7 +375,7 @@ def _digest(state: State, fixed: str) -> str:
 def fixed_digest(state: State) -> str:
     """Return the digest of what no round changes: history, what is forgotten, and the data."""
     history = state.history
-    drawn = (history.clients, history.batches, history.samples_per_client, *(history.held or ()))
+    drawn = (history.clients, history.batches, history.samples_per_client)
     parts = [sha256(values) for values in drawn]
     parts += [] if state.data is None else [sha256(state.data)]
     return repr((sorted(history.forgotten, key=str), parts))

@@ -93,13 +93,18 @@ def test_two_runs_are_compared_line_by_line_where_words_tell_lines_apart(clone):
         said = {"notebook": "10_first", "settings": {"rounds": n}}
         (folder.parent / "settings.json").write_text(json.dumps(said))
         (folder / "sfl-fig2.png").touch()
-        rows = f"fifo,1,{height}\nfifo,2,{3 * height}\ndrsr,1,1\ndrsr,2,2\n"
-        (folder / "sfl-fig2.csv").write_text("rule,round,sum\n" + rows)
+        rows = f"fifo,1,{height},0,9,\nfifo,2,{3 * height},0,9,\ndrsr,1,1,0,9,\ndrsr,2,2,0,9,5\n"
+        (folder / "sfl-fig2.csv").write_text("rule,round,sum,std,count,only drsr\n" + rows)
     result = sflkit("compare", "10-1", "10-2")
     assert result.returncode == 0, result.stderr
     page = (clone / "out" / "runs" / "10-1-against-10-2.md").read_text()
     assert "| rule | mean of | 10-1 | 10-2 |" in page
-    assert "| fifo | sum | 20 | 60 |" in page and "| drsr | sum | 1.5 | 1.5 |" in page
+    _, _, *table = page.strip().split("| rule | mean of |")[1].splitlines()
+    assert table == [
+        "| fifo | sum | 20 | 60 |",
+        "| drsr | sum | 1.5 | 1.5 |",
+        "| drsr | only drsr | 5 | 5 |",
+    ]
 
 
 def test_settings_that_a_plan_refuses_start_no_kernel(planned, monkeypatch):

@@ -92,7 +92,7 @@ def quadratic_rounds(
             for _ in range(steps):
                 gradient = curvature[k] * (y - centres[k]) + options.get("prox", 0.0) * (y - w)
                 if "corrections" in options:
-                    gradient = gradient + options["corrections"][i]
+                    gradient = gradient + options["corrections"][i].numpy()
                 y = y - rate * gradient
             updates.append(y - w)
         w = rule(
@@ -260,9 +260,7 @@ def work(clients=(0, 1), steps=(1, 1), rate=0.1):
         (lambda: weighted_average(U[0]), r"updates has shape \(3,\)"),
         (lambda: weighted_average(U[:0]), "at least one client"),
         (lambda: weighted_average(U, [0.0, 0.0]), "not all 0"),
-        (lambda: FedAvg()(U[0], U * 1j), "updates is of torch.complex64"),
-        (lambda: FedAvg()(np.zeros(3), np.ones((2, 3)) * 1j), "updates is of complex128"),
-        (lambda: FedAvg()(np.zeros(3), U), "params is an array and updates a tensor"),
+        (lambda: FedAvg()(U[0], U * 1j), "updates has shape .* complex64; it must be real"),
         (lambda: FedAvg()(torch.zeros(4), U), r"params has shape \(4,\)"),
         (lambda: Scaffold(2)(U[0], U), "work=None"),
         (

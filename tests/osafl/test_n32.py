@@ -10,6 +10,7 @@ from companion.judging.claims import Setting
 from companion.notebooks import n32, quadratics
 from sflkit.osafl.scores import osafl_scores
 from sflkit.randomness import generator
+from tests.invented import answers
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +42,9 @@ def test_terms_vanish_and_go_with_the_square_of_the_rate(found):
     np.testing.assert_allclose(halved, 4.0)
     parts = n32.evidence(found)["osafl-thm1"]
     wrong = parts | {"vanish": (lost, 2 * by_hand)}
-    answer = {
-        name: CLAIMS["osafl-thm1"].judge(one, setting=Setting("full")).answers_of("paper")
-        for name, one in (("right", parts), ("wrong", wrong))
-    }
-    said = {name: {a.part.key: a.judged.answer for a in all_of} for name, all_of in answer.items()}
-    assert said["right"]["vanish"] == said["right"]["squared"] == "yes"
-    assert said["wrong"]["vanish"] != "yes"
+    right = answers(CLAIMS["osafl-thm1"], parts)
+    assert right["vanish"] == right["squared"] == "yes"
+    assert answers(CLAIMS["osafl-thm1"], wrong)["vanish"] != "yes"
 
 
 def test_the_scores_read_every_number_three_times(found):
@@ -102,6 +99,4 @@ def test_the_evidence_is_judged_and_can_fail(found):
         ("osafl-thm1", "old_data"),
         ("osafl-rem4", "identical"),
     ):
-        verdict = CLAIMS[artefact].judge(bad[artefact], setting=Setting("full"))
-        answers = {a.part.key: a.judged.answer for a in verdict.answers}
-        assert answers[part] in ("no", "partly"), part
+        assert answers(CLAIMS[artefact], bad[artefact])[part] in ("no", "partly"), part

@@ -7,7 +7,7 @@ import pytest
 matplotlib.use("Agg")
 
 
-from companion.notebooks import n20, n43, sfl_shared
+from companion.notebooks import sfl_shared
 from sflkit.sfl import cache_paths, training
 from sflkit.sfl.config import SFLConfig
 
@@ -38,66 +38,6 @@ def test_the_discrepancy_explorer_draws_the_three_bounds(monkeypatch):
     controls["cache"].value = 1
     controls["theta"].value = 1.0
     assert len(drawn) == 3 and drawn[-1].get_title() == "SRSR's limit: infinite (ERRATA 6)"
-    plt.close("all")
-
-
-def test_the_importance_explorer_draws_the_minimiser(monkeypatch):
-    import matplotlib.pyplot as plt
-
-    drawn = []
-    monkeypatch.setattr(plt, "show", lambda: drawn.append(plt.gcf().axes))
-    ratio, share, n_historical, n_clients = n20.importance_explorer().children[:-1]
-    left, right = drawn[0]
-    curve, point, level = left.lines
-    # 25 + 25 clients, c2/c1 = 0.15, N_hist/N = 0.2: p_hist = 0.4522, reported as 0.45; the curve
-    # starts at 1 and ends at 0.2
-    assert point.get_xydata()[0] == pytest.approx([0.15, 0.4522], abs=5e-5)
-    assert level.get_ydata() == [0.2, 0.2]
-    assert curve.get_ydata()[[0, -1]] == pytest.approx([1, 0.2], abs=1e-3)
-    assert np.interp(0.15, *curve.get_data()) == pytest.approx(
-        0.4522, abs=0.005
-    )  # the point lies on the curve
-    fresh, historical, uniform, ours = [bar.get_height() for bar in right.patches]
-    # by hand, c1 = 1: 1/5 + 0.15/sqrt(0.8), 0.15/sqrt(0.2), 0.8/5 + 0.15
-    assert (fresh, historical, uniform) == pytest.approx(
-        (0.2 + 0.15 / 0.8**0.5, 0.15 / 0.2**0.5, 0.31)
-    )
-    assert ours < 0.31
-    share.value = 0.8  # 0.15 < sqrt(0.8 / 25): fresh clients are out
-    assert drawn[-1][0].lines[1].get_ydata()[0] == 1
-    n_clients.value = (
-        10  # fewer clients than were historical: the slider follows, one fresh client stays
-    )
-    assert (n_historical.value, n_historical.max) == (9, 9)
-    ratio.value = 100.0
-    assert [bar.get_height() for bar in drawn[-1][1].patches][2] == pytest.approx(
-        0.01 * 0.2 + 1
-    )  # Uniform, c1 = 0.01, c2 = 1
-    plt.close("all")
-
-
-def test_the_unlearning_explorer_draws_means_and_bounds(monkeypatch):
-    import matplotlib.pyplot as plt
-
-    drawn = []
-    monkeypatch.setattr(plt, "show", lambda: drawn.append(plt.gcf().axes))
-    rho_s, rho_c, requests = n43.unlearning_explorer().children[:-1]
-    rho_c.value, requests.value = 1.0, 3
-    left, right = drawn[-1]
-    lines = {line.get_label(): line.get_ydata() for line in left.lines}
-    # by hand, rho = 1: one request e^-1, three in a row 3/e, at once 1 - (1 - e^-3)/3, Theorem 7's
-    # order 3
-    assert lines["clients, one by one"][[0, 2]] == pytest.approx([0.367879, 1.103638], abs=1e-6)
-    assert lines["clients, at once"][2] == pytest.approx(0.683262, abs=1e-6)
-    assert lines["clients, order of Theorem 7"][2] == pytest.approx(3)
-    assert (
-        lines["samples, at once"][0]
-        == lines["samples, one by one"][0]
-        < lines["clients, at once"][0]
-    )
-    bars = [bar.get_height() for bar in right.patches]  # 3 (1 - e^-rho) and 4 w rho
-    assert bars[1:] == pytest.approx([12 * rho_s.value, 1.896362, 12], abs=1e-6)
-    assert bars[0] < bars[2]
     plt.close("all")
 
 
