@@ -198,7 +198,7 @@ class FedAvg:
         # and eta_L Delta = w_k - w.
         start = finite_vector("params", params)
         mean = weighted_average(rows_of("updates", updates), weights)
-        checks.shape("params", start, tuple(mean.shape))
+        checks.shape("params", start, tuple(mean.shape), like="each of updates")
         return like(params, start + self.global_rate * mean)
 
 

@@ -52,6 +52,7 @@ INSIDE = {
     "configs": "config",
     "name": "device|strategy",
     "stream": "shares|counts|rounds",
+    "x": "samples",
     "rule": "theta",
     "channels": "convolutions",
     "input_shape": "context",
@@ -140,6 +141,10 @@ TAKES = {
         MFedNova:sizes run-of-shares:stream drsr_discrepancy:t srsr_discrepancy:t lemma?:tx_watt
         costs:tx_watt objective:tx_watt osafl_scores:updates *_weights:weights
         effective_samples:weights relative_importance:weights""",
+    # in another axis than the first; whatever may be resized may be widened
+    "widened": """
+        Dataset.of:x Catalogue:features sigma_bar2:gradients History.of:batches
+        weighted_average:updates""",
     "entry": """
         data rates evaluate_attack:*members *_sgd*:batches forget*:requests request:requests""",
     "other": """
@@ -214,7 +219,9 @@ def _of_array(value: np.ndarray | torch.Tensor) -> list[Any]:
         out.append(changed)
     column = plain.reshape(-1, 1)
     twice = np.concatenate([plain, plain])
-    out += [plain[:0], plain[:-1], twice, plain[None], column, plain + 1j * np.ones(plain.shape)]
+    out += [plain[:0], twice, plain[None], column, plain + 1j * np.ones(plain.shape)]
+    for axis, n in enumerate(plain.shape):  # one entry too few, one too many
+        out += [plain.take(range(n - 1), axis), plain.take([*range(n), n - 1], axis)] if n else []
     if isinstance(value, torch.Tensor):
         out = [torch.as_tensor(part) for part in out]
     if plain.dtype.kind == "i" and plain.ndim:
@@ -243,7 +250,7 @@ def kind_of(case: Damaged) -> str:
     if new.dtype.kind not in "if":
         return "other"
     if new.shape != old.shape:
-        return "resized"
+        return "resized" if new.ndim != old.ndim or len(new) != len(old) else "widened"
     changed = (new != old).ravel()
     return _kind_of_number(float(new.ravel()[changed][0])) if changed.any() else "same"
 
@@ -261,7 +268,8 @@ def _kind_of_number(value: float) -> str:
 def is_taken(case: Damaged) -> bool:
     """Return whether an argument takes a damage of this kind."""
     kind = kind_of(case)
-    return kind == "same" or _is_among(case, TAKES.get(kind, ""))
+    names = TAKES.get(kind, "") + (TAKES["resized"] if kind == "widened" else "")
+    return kind == "same" or _is_among(case, names)
 
 
 def _is_among(case: Damaged, names: str) -> bool:
@@ -291,7 +299,7 @@ def outcome(case: Damaged) -> Outcome:
 # A value is shown as it is, or by what is wrong with it; then comes what is allowed.
 VALUE = r"=|'|\d|\b(has|have|holds?|shapes?|dtype|type|sum|is|are)\b"
 ALLOWED = (
-    r"\b(must|needs?|takes|asks for|belongs|agree|fit|one of|at (least|most)|finite|already|twice"
+    r"\b(must|needs?|takes?|asks for|belongs|agree|fit|one of|at (least|most)|finite|already|twice"
     r"|too|leave)\b"
 )
 
