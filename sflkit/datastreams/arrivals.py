@@ -153,12 +153,7 @@ def _held(store: Memory, m: int, received: Counter[int]) -> np.ndarray:
 
     `received` counts how often each row has arrived: with availability "2" that is twice.
     """
-    ids = np.array(store.ids)
-    if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
-        raise ValueError(
-            f"memory of client {m} has ids of shape {ids.shape} and type {ids.dtype}; they must be "
-            "integers in one axis"
-        )
+    ids = checks.integers(f"ids in the memory of client {m}", store.ids, ndim=1).copy()
     held = ids.tolist()
     surplus = sorted(Counter(held) - received)
     if surplus:
@@ -170,7 +165,7 @@ def _held(store: Memory, m: int, received: Counter[int]) -> np.ndarray:
         raise ValueError(
             f"memory of client {m} holds {len(held)} rows; it must hold at most capacity={capacity}"
         )
-    return ids.astype(np.int64)
+    return ids
 
 
 def _arrivals(

@@ -101,6 +101,10 @@ class Devices:
     def __len__(self) -> int:
         return len(self.snr_per_watt)
 
+    def __getitem__(self, which: Any) -> Devices:
+        """Return some of the devices, by a mask, a slice or an array of indices."""
+        return Devices(**{name: values[which] for name, values in vars(self).items()})
+
 
 @settings
 class Link:

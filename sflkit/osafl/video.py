@@ -70,15 +70,12 @@ class Catalogue:
     def __post_init__(self):
         features = checks.array("features", self.features, ndim=2)
         order = checks.integers("order", self.order)
-        if order.ndim != 2 or min(order.shape) < 2:
-            raise ValueError(
-                f"order has shape {order.shape}; it must be (n_genres, files_per_genre), each at "
-                "least 2"
-            )
         ids = np.arange(order.size).reshape(order.shape)
-        if order.size != len(features) or not np.array_equal(np.sort(order, axis=1), ids):
+        whole = order.ndim == 2 and min(order.shape) >= 2 and order.size == len(features)
+        if not whole or not np.array_equal(np.sort(order, axis=1), ids):
             raise ValueError(
-                "order must rank the ids genre * files_per_genre + place of each genre, "
+                f"order of shape {order.shape} must be (n_genres, files_per_genre), each at least "
+                "2, and rank the ids genre * files_per_genre + place of each genre, "
                 f"{len(features)} in all"
             )
         if not (np.linalg.norm(features, axis=1) > 0).all():

@@ -94,7 +94,7 @@ class Clients:
 
     Attributes
     ----------
-    stream : LabelStream, ShareStream or CountStream
+    stream : LabelStream or GivenStream
     counts : int array (rounds, n_clients, n_classes)
         Labels of the arrivals.
     caches : list of cache objects, one per client; their ids are rows of the training set.
