@@ -54,6 +54,8 @@ class Catalogue:
         File ids of each genre, most popular first.
     gamma, q : float
         Zipf-Mandelbrot law of the rank, gamma >= 0 and q > -1; the paper gives neither (ERRATA 39).
+    popularity : array (files_per_genre,)
+        The probabilities (80) of the ranks of a genre, by that law.
 
     Raises
     ------
@@ -83,8 +85,7 @@ class Catalogue:
                 "features holds a vector of zeros; its cosine is undefined, every file needs a "
                 "feature above 0"
             )
-        self.gamma = checks.real("gamma", self.gamma, 0)
-        self.q = checks.real("q", self.q, above=-1)
+        self.popularity = zipf_mandelbrot(order.shape[1], self.gamma, self.q)
         given = np.asarray(self.features)  # float32 stays: images of a catalogue are many
         self.features = _read_only((given if given.dtype == np.float32 else features).copy())
         self.order = _read_only(order.astype(np.int64))
@@ -92,11 +93,6 @@ class Catalogue:
     n_files = property(lambda self: self.order.size, doc="Number of files, F.")
     n_genres = property(lambda self: self.order.shape[0], doc="Number of genres, G.")
     files_per_genre = property(lambda self: self.order.shape[1], doc="Files of one genre, F / G.")
-
-    @cached_property
-    def popularity(self) -> np.ndarray:
-        """Probabilities (80) of the ranks of a genre, shape (files_per_genre,)."""
-        return zipf_mandelbrot(self.files_per_genre, self.gamma, self.q)
 
     @cached_property
     def similarity(self) -> np.ndarray:
