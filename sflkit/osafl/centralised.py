@@ -159,16 +159,9 @@ class CentralisedConfig:
             raise ValueError(
                 f"hidden={self.hidden!r} has no meaning for model={self.model!r}; it must be None"
             )
-        for name, least, why in (
-            ("capacity_low", self.max_arrivals + 1, "more than max_arrivals"),
-            ("capacity_high", self.capacity_low, "which is capacity_low"),
-        ):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name}={getattr(self, name)} must be >= {least}, {why}")
-        if self.arrival_high < self.arrival_low:
-            raise ValueError(
-                f"arrival_high={self.arrival_high} must be >= arrival_low={self.arrival_low}"
-            )
+        checks.integer("capacity_low", self.capacity_low, self.max_arrivals + 1)
+        checks.integer("capacity_high", self.capacity_high, self.capacity_low)
+        checks.real("arrival_high", self.arrival_high, self.arrival_low)
         if list(self.decay_at) != sorted(self.decay_at):
             raise ValueError(f"decay_at={self.decay_at!r} must be episodes >= 1 in order")
         return self
