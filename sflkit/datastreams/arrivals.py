@@ -139,12 +139,8 @@ def _new_memories(
         has=("ids", "update"),
     )
     for m, store in zip(fresh, stores, strict=True):
-        capacity, stream = getattr(store, "capacity", 1), len(federation.clients[m])
-        if capacity > stream:
-            raise ValueError(
-                f"memory of client {m} has capacity={capacity}; it must be <= {stream}, the "
-                "samples of its stream"
-            )
+        stream = len(federation.clients[m])
+        checks.integer(f"memory of client {m}: capacity", getattr(store, "capacity", 1), 0, stream)
     return dict(zip(fresh, stores))
 
 

@@ -32,6 +32,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from sflkit import checks
 from sflkit.sfl.config import SFLConfig
 from sflkit.sfl.streams import GivenStream, LabelStream
 
@@ -145,12 +146,7 @@ def build_stream(stream: Any, config: SFLConfig, n_classes: int) -> Stream:
         if not isinstance(stream, finished):
             raise ValueError(f"stream={name_of(given)} made {stream!r}, which is no LabelStream")
     stream = stream if isinstance(stream, Stream) else GivenStream(stream)
-    if stream.long_term.shape != (config.n_clients, n_classes):
-        has_clients, has_classes = stream.long_term.shape
-        raise ValueError(
-            f"stream has {has_clients} clients and {has_classes} classes; this run needs "
-            f"{config.n_clients} and {n_classes}"
-        )
+    checks.shape("stream of clients and classes", stream.long_term, (config.n_clients, n_classes))
     return stream
 
 

@@ -373,16 +373,14 @@ def _rounded(shares: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 def _sizes(batch_size: ArrayLike, rounds: int) -> np.ndarray:
     """Return the arrivals of each round, int array (rounds,)."""
-    checks.shape("batch_size", batch_size, (), (rounds,))
-    sizes = [checks.integer("batch_size", n, 1) for n in np.ravel(batch_size).tolist()]
-    return np.broadcast_to(np.array(sizes), (rounds,))
+    sizes = checks.integers("batch_size", batch_size, low=1)
+    return np.broadcast_to(checks.shape("batch_size", sizes, (), (rounds,)), rounds)
 
 
 def _first(start: ArrayLike, n_clients: int, n_states: int) -> np.ndarray:
     """Return the law (n_clients, n_states) of the first state that `start` names."""
-    start = checks.values("start", start)
-    checks.shape("start, if not 'stationary',", start, (), (n_clients,))
-    states = [checks.integer("start", s, 0, n_states - 1) for s in start.reshape(-1).tolist()]
+    states = checks.integers("start", start, low=0, high=n_states - 1)
+    checks.shape("start, if not 'stationary',", states, (), (n_clients,))
     return np.eye(n_states)[np.broadcast_to(states, n_clients)]
 
 
