@@ -14,7 +14,7 @@ import pandas as pd
 
 from companion.notebooks.fats_shared import TINY, Sizes, mean_time
 from sflkit.fats import bounds, enumeration, forgetting
-from sflkit.fats.history import First, History, draw_history
+from sflkit.fats.history import History, draw_history
 from sflkit.randomness import generator
 
 LEVELS = ("sample", "client")
@@ -205,7 +205,8 @@ def counted(history: History, reads: list[int]) -> History:
     """Return the history such that reading its draws, tables and sizes adds to `reads[0]`."""
     names = ("clients", "batches", "samples_per_client")
     found = replace(history, **{n: CountedReads.of(getattr(history, n), reads) for n in names})
-    vars(found)["first"] = First(*(CountedReads.of(table, reads) for table in history.first))
+    tables = {n: CountedReads.of(getattr(history, n), reads) for n in ("first", "offsets")}
+    vars(found).update(tables)
     return found
 
 

@@ -1,13 +1,17 @@
 """Explorers and bars of the notebooks: the numbers that they draw, by hand."""
 
 import matplotlib
+import nbformat
 import numpy as np
+import pandas as pd
 import pytest
 
 matplotlib.use("Agg")
 
 
-from companion.notebooks import sfl_shared
+from companion import sheets
+from companion.app import gate
+from companion.notebooks import n15, sfl_shared
 from sflkit.sfl import cache_paths, training
 from sflkit.sfl.config import SFLConfig
 
@@ -48,3 +52,23 @@ def test_caches_alone_have_the_discrepancy_of_a_full_run():
     assert frame.equals(training.run(config)[["round", "discrepancy"]])
     with pytest.raises(ValueError, match="train=True"):
         cache_paths.run(SFLConfig())
+
+
+@pytest.mark.parametrize(
+    ("rounds", "every", "said"),
+    [
+        (600, 20, ["540 to 600", "20 to 200"]),
+        (60, 2, ["54 to 60 (paper: 540 to 600)", "2 to 20 (paper: 20 to 200)"]),
+    ],
+)
+def test_the_table_of_notebook_15_names_the_rounds_that_were_read(rounds, every, said):
+    book = nbformat.read(gate.find("15").path, as_version=4)
+    (cell,) = [c.source for c in book.cells if c.metadata.get("tags") == ["table"]]
+    *lines, last = cell.splitlines()
+    found = {"mine": pd.DataFrame(0.5, [0, 1], list(n15.PRINTED_AS))}
+    paper = dict.fromkeys(("540 to 600", "20 to 200"), dict.fromkeys(n15.PRINTED_AS, 0.4))
+    space = dict(n15=n15, sheets=sheets, models=["mine"], score=found, early=found, paper=paper)
+    space |= dict(rounds=rounds, evaluate_every=every)
+    exec("\n".join(lines), space)
+    named = list(dict.fromkeys(eval(last, space).index.get_level_values(0)))
+    assert named == [f"mine, rounds {when}{less}" for when in said for less in ("", ", minus FIFO")]
