@@ -15,9 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from companion import story
 from companion.notebooks.fats_shared import KEYWORDS, TINY, Sizes
-from sflkit import checks
 from sflkit.fats import bounds, stability
 from sflkit.fats.expected_time import sample_time
 from sflkit.fats.history import draw_history
@@ -83,29 +81,6 @@ class Problem(NamedTuple):
         return bounds.corollary6(**self.held | other, alpha=1, steps=10**6).value
 
 
-def problem(*, local_steps: Sequence[int], **sizes: int) -> Problem:
-    """Return the noisy problem at sizes without E.
-
-    Raises
-    ------
-    ValueError
-        For an odd number of clients, or where Theorem 5's conditions fail for one of `local_steps`.
-    """
-    n_clients = checks.integer("n_clients", sizes["n_clients"], 2)
-    if n_clients % 2:
-        raise ValueError(
-            f"n_clients={n_clients} must be even: half of the clients are flat, half are steep"
-        )
-    found = Problem(sizes)
-    for e in local_steps:
-        if not found.theorem5(e).feasible:
-            raise ValueError(
-                f"rounds={sizes['rounds']} are too few for Theorem 5 with local_steps={e}; raise "
-                "rounds or lower batch_size"
-            )
-    return found
-
-
 def exact_means(
     curvature: np.ndarray, sizes: Sizes, rates: Sequence[float], local_steps: int
 ) -> np.ndarray:
@@ -141,21 +116,6 @@ def over_rates(problem: Problem, local_steps: int, heterogeneity: float) -> pd.D
     lemma = pd.DataFrame([bounds.lemma4(**setting, rate=rate) for rate in rates])
     exact = exact_means(problem.curvature, problem.sizes, rates, local_steps)
     return lemma.assign(rate=rates, exact=exact)
-
-
-def train(problem: Problem, local_steps: int, *, seed: int, dimension: int, paths: int) -> Trained:
-    """Return what training on histories of the library gives at Theorem 5's step.
-
-    The published numbers where they are there; `simulated` makes them.
-    """
-    settings = problem.sizes | dict(seed=seed, dimension=dimension, paths=paths)
-    settings |= {"local_steps": local_steps}
-    numbers = story.kept(
-        "training on the noisy problem",
-        settings,
-        lambda: simulated(problem, local_steps, seed=seed, dimension=dimension, paths=paths),
-    )
-    return Trained(*numbers)
 
 
 def simulated(

@@ -241,59 +241,6 @@ def _gradient_evidence(
     }
 
 
-# --- Theorem 4.1 and Lemma B.5 --------------------------------------------------------------------
-
-
-def thresholds(rng: np.random.Generator, number: int = 2000, repeats: int = 500) -> pd.DataFrame:
-    """Return the error of thresholds on [0, 1] for four weightings of `number` uniform points.
-
-    With the 0-1 loss the generalisation error is the Kolmogorov-Smirnov distance of the weighted
-    empirical distribution; columns: weights, N_eff, eps_gen, and that times sqrt(N_eff) and
-    sqrt(N).
-    """
-    profiles = {
-        "equal": np.ones(number),
-        "half of them 5 times": np.where(np.arange(number) % 2, 5.0, 1.0),
-        "linear": np.arange(1.0, number + 1),
-        "a tenth of them 30 times": np.where(np.arange(number) % 10, 1.0, 30.0),
-    }
-    rows = []
-    for name, weight in profiles.items():
-        points = rng.uniform(size=(repeats, number))
-        order = points.argsort(axis=1)
-        ranked = np.take_along_axis(points, order, axis=1)
-        upper = (weight / weight.sum())[order].cumsum(axis=1)
-        lower = np.concatenate([np.zeros((repeats, 1)), upper[:, :-1]], axis=1)
-        distance = np.maximum(upper - ranked, ranked - lower).max(axis=1)
-        effective = importance.effective_samples(weight)
-        row = {"weights": name, "N_eff": effective, "eps_gen": distance.mean()}
-        row["sqrt(N_eff) eps_gen"] = effective**0.5 * distance.mean()
-        row["sqrt(N) eps_gen"] = number**0.5 * distance.mean()
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def turns() -> pd.DataFrame:
-    """Return the variability when half of M clients train in even and half in odd rounds.
-
-    Gradients are +-1/2, so that zeta = 1 and sigma_0 = 0. The printed bracket of (128) lacks a
-    factor M; `proof` is the bound with the proof's constants.
-    """
-    rows = []
-    for clients in 2 ** np.arange(1, 11):
-        first = np.arange(clients) < clients // 2
-        alternate = np.stack([first, ~first]) * 2.0 / clients  # p^(t) of an odd and an even round
-        slopes = alternate @ np.where(first, 0.5, -0.5)
-        value = bounds.sigma_bar2(slopes[:, None], [0.5, 0.5])
-        proof = bounds.sigma_bar2_bound(
-            sigma0=0.0, dissimilarity=1.0, aggregation=alternate, q=[0.5, 0.5]
-        )
-        bracket = 0.5 * ((alternate.mean(axis=0) - alternate) ** 2).sum()
-        row = {"M": clients, "sigma_bar2": value, "printed bracket": bracket}
-        rows.append(row | {"ratio": value / bracket, "proof": proof.total})
-    return pd.DataFrame(rows)
-
-
 # --- Theorem 4.3: the lower bound -----------------------------------------------------------------
 
 
@@ -423,7 +370,8 @@ def _random_corollary(rng: np.random.Generator) -> tuple[float, float]:
 
 
 class Found(NamedTuple):
-    """Everything that notebook 23 computes, see the functions of the same names."""
+    """Everything that notebook 23 computes, here (see the functions of the same names) or in its
+    cells."""
 
     measured: pd.DataFrame
     samples: Evidence

@@ -5,17 +5,15 @@ Source: OSAFL, Section I, Fig. 1, Appendix A.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from companion import story
 from companion.plans import Stage
 from sflkit.osafl import centralised
 from sflkit.osafl.centralised import CentralisedConfig
-from sflkit.runs.keys import config_dict
 
 PAIR = ("static", "time_varying")  # the paper's
 STORES = ("frozen", "time_varying")
@@ -56,50 +54,6 @@ def static_vs_streaming(
         frame = yield Stage(centralised.run, configs, name, gpu=shared["data"] != "digits")
         frames.append(frame)
     return frames[0], frames[1]
-
-
-def stores(configs: Iterable[CentralisedConfig]) -> pd.DataFrame:
-    """Return what the stores of each seed hold, one row per config of the time-varying arm.
-
-    Columns: the samples of a user, the store sizes D_u and the arrivals E_u as "least to most", the
-    samples held by all stores and their share of the training set, how often the stores are
-    renewed over the run, the share of samples ever seen, and the total variation distance between
-    the label mix of all stores together and that of the training set.
-    """
-    chosen = [config for config in configs if config.arm == "time_varying"]
-    return pd.DataFrame(
-        story.kept("stores", config_dict(config), lambda config=config: _stores(config))
-        for config in chosen
-    )
-
-
-def n_test(data: str) -> int:
-    """Return how many test images a data set has."""
-    from sflkit.data import load
-
-    return story.kept("test images", {"data": data}, lambda: len(load(data).y_test))
-
-
-def _stores(config: CentralisedConfig) -> dict[str, Any]:
-    """Return a row of `stores`."""
-    from sflkit.data import load
-
-    labels = load(config.data).y_train
-    whole = np.bincount(labels) / len(labels)
-    clients = centralised.draw_clients(config, labels)
-    held = clients.capacity.sum()
-    mix = np.bincount(labels[clients.at_hand("frozen", 1)], minlength=len(whole)) / held
-    return {
-        "seed": config.seed,
-        "samples of a user": _range(map(len, clients.samples)),
-        "D_u": _range(clients.capacity),
-        "E_u": _range(clients.slots),
-        "held": held,
-        "share held": held / len(labels),
-        "renewals": clients.windows[-1, :, 0].sum() / held,
-        "share seen": clients.windows[-1, :, 1].sum() / len(labels),
-        "label distance": abs(mix - whole).sum() / 2,
-    }
 
 
 def scores(frame: pd.DataFrame, episodes: int, test_size: int) -> pd.DataFrame:
@@ -148,8 +102,3 @@ def evidence(pair: pd.DataFrame, stores: pd.DataFrame) -> dict[str, dict[str, An
         },
         "osafl-frozen": {"accuracy": (held["time_varying"], held["frozen"])},
     }
-
-
-def _range(numbers: Iterable[int]) -> str:
-    numbers = list(numbers)
-    return f"{min(numbers)} to {max(numbers)}"

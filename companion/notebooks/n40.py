@@ -143,28 +143,6 @@ def without_several(exact: pd.DataFrame) -> dict[str, np.ndarray]:
 # --- Table 2's sizes, simulated and by formula ----------------------------------------------------
 
 
-def printed_distances(
-    sizes: Mapping[str, Sizes], *, seed: int, repeats: int
-) -> list[enumeration.Distance]:
-    """Return the distance of Algorithm 2 as printed at each of the sizes, with its error.
-
-    The published numbers where they are there, since a million draws take half a minute.
-    """
-
-    def make() -> list[list[float]]:
-        rngs = [generator(seed, "monte_carlo", i) for i in range(len(sizes))]
-        found = (
-            enumeration.printed_rule_distance(**each, rng=rng, repeats=repeats)
-            for each, rng in zip(sizes.values(), rngs, strict=True)
-        )
-        return [list(distance) for distance in found]
-
-    settings = {"sizes": {name: dict(each) for name, each in sizes.items()}}
-    settings |= {"seed": seed, "repeats": repeats}
-    found = story.kept("distance of Algorithm 2 as printed", settings, make)
-    return [enumeration.Distance(*pair) for pair in found]
-
-
 def used_shares(
     table: pd.DataFrame, *, seed: int, repeats: int, repeats_large: int
 ) -> pd.DataFrame:
@@ -287,7 +265,8 @@ def exactness(
     """Return the evidence of notebook 40's claims, by artefact and part.
 
     The arguments are `enumerated`, `restart_distances`, `two_requests`, the stabilities of Table
-    2's settings, `printed_distances`, `used_shares`, `any_hit`, Table 2, `planned` and `cifar`.
+    2's settings, the printed rule's distances, `used_shares`, `any_hit`, Table 2, `planned` and
+    `cifar`.
     """
     off = {rule: (exact[rule].astype(float).to_numpy(), 0.0) for rule in (*RULES, "client")}
     tiny = pd.DataFrame([stability.stability(**sizes) for sizes in exact["setting"]]).clip(upper=1)

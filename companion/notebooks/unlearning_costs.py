@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from companion import story
 from companion.notebooks.fats_shared import TINY, Sizes, mean_time
 from sflkit.fats import bounds, enumeration, forgetting
 from sflkit.fats.history import History, draw_history
@@ -130,25 +129,11 @@ def low_memory() -> dict[str, list]:
     return found
 
 
-def served(
-    sizes: Sizes, *, seed: int, repeats: int, requests: int
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Return what `serve` finds: the published numbers where they are there, else made here."""
-
-    def make() -> dict[str, list]:
-        found = serve(sizes, generator(seed, "requests"), repeats=repeats, requests=requests)
-        return {name: [np.asarray(part).tolist() for part in pair] for name, pair in found.items()}
-
-    settings = {"sizes": dict(sizes), "seed": seed, "repeats": repeats, "requests": requests}
-    found = story.kept("streams of requests, served", settings, make)
-    return {name: (np.array(mean), np.array(error)) for name, (mean, error) in found.items()}
-
-
 def serve(
     sizes: Sizes, rng: np.random.Generator, *, repeats: int, requests: int
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+) -> dict[str, list]:
     """Return mean and standard error of what simulated requests cost, by the names of
-    `request_costs`: arrays (w,), and for "_once_time" numbers.
+    `request_costs`: lists of w numbers, and for "_once_time" one number.
 
     Each history of the library serves one stream for samples of different clients, one for whole
     clients, and the same requests at once.
@@ -171,10 +156,8 @@ def serve(
             once = 0 if step is None else (history.steps - step) / history.steps
             found.setdefault(f"{level}_once_time", []).append(once)
     order = [f"{level}{kind}" for level in LEVELS for kind in ("", "_time", "_once_time")]
-    return {
-        name: (np.mean(found[name], axis=0), np.std(found[name], axis=0, ddof=1) / repeats**0.5)
-        for name in order
-    }
+    errors = {name: np.std(found[name], axis=0, ddof=1) / repeats**0.5 for name in order}
+    return {name: [np.mean(found[name], axis=0).tolist(), errors[name].tolist()] for name in order}
 
 
 class LookUps(NamedTuple):

@@ -8,7 +8,7 @@ from companion.claims import FATS as CLAIMS
 from companion.judging.claims import Setting
 from companion.notebooks import n40
 from companion.notebooks.fats_shared import paper_sizes, table_2
-from sflkit.fats import stability
+from sflkit.fats import enumeration, stability
 
 HERE = Setting("reduced", "few histories")
 
@@ -22,7 +22,10 @@ def found():
         restart=n40.restart_distances(),
         two=n40.two_requests(),
         rho=pd.DataFrame([stability.stability(**s) for s in sizes.values()], index=sizes),
-        printed=n40.printed_distances(sizes, seed=0, repeats=200),
+        printed=[
+            enumeration.printed_rule_distance(**each, rng=np.random.default_rng(0), repeats=200)
+            for each in sizes.values()
+        ],
         rates=n40.used_shares(table, seed=0, repeats=2, repeats_large=2),
         hits=n40.any_hit(sizes, seed=0, repeats=5, requests=3),
         table=table,

@@ -49,14 +49,14 @@ def test_the_exact_mean_by_hand():
 
 
 def test_training_follows_the_exact_mean():
-    problem = learning_costs.problem(
-        n_clients=2000, samples_per_client=30, clients_per_round=5, batch_size=5, rounds=350,
-        local_steps=(1,),
-    )  # fmt: skip
-    assert problem.heterogeneity == pytest.approx(1.25)
+    large = dict(n_clients=2000, samples_per_client=30, clients_per_round=5, batch_size=5)
+    problem = learning_costs.Problem(large | {"rounds": 350})
+    assert problem.heterogeneity == pytest.approx(1.25) and problem.theorem5(1).feasible
     short = learning_costs.Problem(SMALL | {"rounds": 8})
     for e in (1, 2):
-        found = learning_costs.train(short, e, seed=1, dimension=5, paths=300)
+        found = learning_costs.Trained(
+            *learning_costs.simulated(short, e, seed=1, dimension=5, paths=300)
+        )
         exact = learning_costs.over_rates(short, e, found.heterogeneity)["exact"]
         assert abs(found.simulated - exact[0]) < 4.5 * found.error
 

@@ -110,17 +110,3 @@ def test_frozen_stores_are_judged_by_their_own_runs(scores):
         known = n35.evidence(scores, frozen)["osafl-frozen"]
         judged = CLAIMS["osafl-frozen"].judge(known, setting=Setting("full"))
         assert judged.verdict == verdict
-
-
-def test_the_stores_by_hand():
-    """Nobody's samples arrive with probability 0: nothing is renewed, and what is seen is held."""
-    still = SETTINGS | {"arrival_low": 0.0, "arrival_high": 0.0}
-    configs = next(static_vs_streaming(**still)).configs
-    table = n35.stores(configs)
-    assert table["seed"].tolist() == [3, 4] and (table["renewals"] == 0).all()
-    assert (table["share seen"] == table["share held"]).all()
-    assert table["held"].between(5 * 10, 5 * 12).all()
-    assert set(table["D_u"]) <= {"10 to 12", "10 to 11", "11 to 12"}
-    assert table["label distance"].between(0, 1).all()
-    moving = n35.stores(next(static_vs_streaming(**SETTINGS)).configs)
-    assert (moving["renewals"] > 0).all()
