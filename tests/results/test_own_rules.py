@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 from pathlib import Path
 
@@ -181,17 +180,6 @@ def test_killed_resumed_found_again_and_computed_anew_when_the_source_changes(fo
     assert study(folder, backend) == "4 4"
 
 
-@pytest.mark.slow
-def test_every_back_end_finds_the_results_of_the_others(folder):
-    assert study(folder, "loky") == "4 2"
-    assert study(folder, "threading") == "0 2"
-    imported = "import study; print(study.main('threading').attrs['computed'])"
-    done = subprocess.run(
-        [sys.executable, "-c", imported], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "0\n"  # __main__.Mine and study.Mine are one
-
-
 def test_what_is_given_reaches_the_run_its_key_and_its_record(probe, folder):
     store = folder / "store"
     config = probe.Config(1)
@@ -209,39 +197,6 @@ def test_what_is_given_reaches_the_run_its_key_and_its_record(probe, folder):
     others = [{"cache": OtherRule}, {"server": Rule}, {"cache": Rule, "server": Rule}, {}]
     keys = {result_key(probe.run, config, given) for given in others}
     assert len(keys | {key}) == 5
-
-
-@pytest.mark.slow
-def test_two_scripts_that_each_define_run_do_not_share_results(tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(Path(sweep.__file__).parents[2]))
-    script = """
-        from dataclasses import dataclass
-        import pandas as pd
-        from sflkit.runs import sweep
-        EXPERIMENT = "my-study"
-        RESULT_VERSION = 1
-
-        @dataclass(frozen=True)
-        class Config:
-            seed: int = 0
-
-        def run(config):
-            return pd.DataFrame({"x": [VALUE]})
-
-        frame = sweep.run_many(run, [Config()], store="store")
-        print(frame.attrs["computed"], frame["x"][0])
-    """
-
-    def answer(name, value):
-        (tmp_path / name).write_text(textwrap.dedent(script).replace("VALUE", value))
-        return subprocess.run(
-            [sys.executable, name], cwd=tmp_path, capture_output=True, text=True, check=True
-        ).stdout
-
-    assert answer("one.py", "1") == "1 1\n"
-    assert answer("two.py", "2") == "1 2\n"  # not the other script's 1
-    assert answer("one.py", "1") == answer("third.py", "1") == "0 1\n"
-    assert answer("one.py", "3") == "1 3\n"  # its code changed
 
 
 class Rule:
