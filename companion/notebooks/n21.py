@@ -17,7 +17,6 @@ points of the grid ("p_hist=0.2").
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -409,7 +408,10 @@ def estimated_shares(
     for (row, f), case in cases.items():
         config = replace(case.config, seed=seed)
         settings = config_dict(config) | {"brief rates": list(rates)}
-        make = functools.partial(_estimates, config, rates)
+
+        def make(config: DataStreamsConfig = config) -> list[float]:
+            return [_estimate(config, rate)[1] for rate in rates]
+
         rows[f"{row}, {percent(f)}"] = story.kept("estimated p_hist", settings, make)
     return pd.DataFrame.from_dict(rows, orient="index", columns=list(rates)).sort_index(axis=1)
 
@@ -426,17 +428,14 @@ def measured_constants(
         if f == 0.2:
             config = replace(case.config, seed=seed)
             settings = config_dict(config) | {"brief rate": rate}
-            ours[row] = story.kept("Table 3", settings, functools.partial(_measured, config, rate))
+
+            def make(config: DataStreamsConfig = config) -> dict[str, float]:
+                found = _estimate(config, rate)[2]
+                names = ("diameter", "grad_bound", "loss_bound", "n_params")
+                return {key: getattr(found, name) for key, name in zip("DGBd", names, strict=True)}
+
+            ours[row] = story.kept("Table 3", settings, make)
     return ours
-
-
-def _estimates(config: DataStreamsConfig, rates: Sequence[float]) -> list[float]:
-    return [_estimate(config, rate)[1] for rate in rates]
-
-
-def _measured(config: DataStreamsConfig, rate: float) -> dict[str, float]:
-    found = _estimate(config, rate)[2]
-    return dict(D=found.diameter, G=found.grad_bound, B=found.loss_bound, d=found.n_params)
 
 
 def printed_constants(row: str) -> dict[str, float]:
@@ -456,9 +455,8 @@ def table3_evidence(ours: Mapping[str, Mapping[str, float]]) -> dict[str, float]
 
 def _estimate(config: DataStreamsConfig, rate: float) -> tuple[float, float, Any]:
     """Return `estimated_share` of the data and the network of a config."""
-    given = {name: getattr(config, name) for name in ("hidden", "padding")}
-    options = {name: value for name, value in given.items() if value is not None}
-    data = training.build(config)
+    names = [name for name in ("hidden", "padding") if getattr(config, name) is not None]
+    options, data = {name: getattr(config, name) for name in names}, training.build(config)
     return estimated_share(data, config.model, options, seed=config.seed, rate=rate)
 
 

@@ -14,24 +14,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from companion.judging import tables
 from companion.notebooks.quadratics import noise_terms
 from sflkit.osafl.bounds import optimal_scores, score_objective
 from sflkit.randomness import generator
 
 Evidence = dict[str, Any]
-NETWORKS = ("FCN", "SqueezeNet1", "CNN", "LSTM")
-
-
-def paper_rates() -> dict[str, tuple[float, float]]:
-    """Return the paper's (eta, eta~) for OSAFL by network."""
-    return {
-        name: tuple(
-            tables.paper_value("osafl", "osafl", f"{kind} rate OSAFL {name}")
-            for kind in ("local", "global")
-        )
-        for name in NETWORKS
-    }
 
 
 # --- Remark 2: what the score costs ---------------------------------------------------------------
@@ -220,19 +207,6 @@ def coefficients(seed: int, rates: Mapping[str, tuple[float, float]]) -> dict[st
             rounds.append(best / lam)
         found[name] = np.concatenate(rounds)
     return found
-
-
-def one_client() -> pd.DataFrame:
-    """Return the surrogate (30) of one client with five local steps over its score, the index.
-
-    The column `given` has lambda = 0.8, `free` the lambda = score / 2 that makes the bound least.
-    """
-    axis = np.linspace(0, 1, 201)
-    one = dict(beta=1.0, rate=0.02, global_rate=20.0, sigma2=1.0, alpha=[1.0], local_steps=5)
-    one |= dict(shift=0.2, rho1=1.0, rho2=0.0, skew=0.0, psi=1.0)
-    given = [score_objective([s], **one, similarity=[0.8]) for s in axis]
-    free = [score_objective([s], **one, similarity=[s / 2]) for s in axis]
-    return pd.DataFrame({"given": given, "free": free}, axis)
 
 
 # --- the verdicts ---------------------------------------------------------------------------------

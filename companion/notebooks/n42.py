@@ -279,16 +279,9 @@ def stream_scores(frame: pd.DataFrame) -> pd.DataFrame:
     late = learning[learning["round"] > 0.75 * learning["round"].max()]
     made = frame[frame["phase"] == "recovery"].copy()
     made["since"] = made["round"] - made.groupby([*RUN, "requests"])["round"].transform("min")
-    fallen = made[made["since"] == 0].groupby(RUN)["accuracy"].mean()
-    held = {}
-    for key, run in made.groupby(RUN):
-        interval = int(run["interval"].iloc[0])
-        kept = [
-            part.set_index("since")["accuracy"].reindex(range(interval)).ffill().mean()
-            for _, part in run.groupby("requests")
-        ]
-        held[key] = np.mean(kept)
-    mean = pd.Series(held).rename_axis(RUN)
+    shown = made.pivot(index=[*RUN, "requests"], columns="since", values="accuracy")
+    shown = shown.reindex(columns=range(made["interval"].iloc[0])).ffill(axis=1)
+    mean, fallen = shown.mean(axis=1).groupby(RUN).mean(), shown[0].groupby(RUN).mean()
     found = {"late": late.groupby(RUN)["accuracy"].mean(), "mean": mean, "after": fallen}
     return pd.DataFrame(found).sort_index()
 

@@ -194,22 +194,6 @@ def points_evidence(beside: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def misses(beside: pd.DataFrame) -> pd.DataFrame:
-    """Return by how many per cent the exact means of `beside_figure6` differ from the points."""
-    off = {}
-    for level, words, column in (
-        ("sample", "recomputed work", "recomputed"),
-        ("client", "recomputed work", "recomputed"),
-        ("client", "first participation", "first"),
-    ):
-        mine = beside[beside["level"] == level]
-        off[f"{level}s", words] = 100 * (mine[column] / mine["paper"] - 1)
-    table = pd.DataFrame(off).agg(["count", "mean", "min", "max"]).T.round(1)
-    return table.rename(
-        columns={"count": "points", "mean": "mean, %", "min": "least, %", "max": "most, %"}
-    )
-
-
 def drawn_means(runs: pd.DataFrame, exact: pd.DataFrame) -> pd.DataFrame:
     """Return mean and standard error of the drawn histories beside the exact mean.
 

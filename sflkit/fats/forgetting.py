@@ -240,7 +240,9 @@ def forget_targets(
     """
     checks.choice("rule", rule, RULES)
     checks.generator(rng)
-    done = _steps_done(history, steps_done)
+    done = checks.instance("history", history, History).steps
+    if steps_done is not None:
+        done = checks.integer("steps_done", steps_done, 0, done)
     new = history.without(targets).forgotten - history.forgotten
     # In the order of the request, by which the generator's numbers are dealt.
     asked = [target for target in (history.existing(*t) for t in targets) if target in new]
@@ -298,10 +300,3 @@ def _numbers(name: str, value: int | Sequence[int]) -> np.ndarray:
     A mask or an index means nothing here: masked entries are refused, an index is left out."""
     checks.values(name, value)
     return np.atleast_1d(np.asarray(value, dtype=object))
-
-
-def _steps_done(history: History, steps_done: int | None) -> int:
-    checks.instance("history", history, History)
-    if steps_done is None:
-        return history.steps
-    return checks.integer("steps_done", steps_done, 0, history.steps)

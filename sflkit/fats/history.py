@@ -27,7 +27,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,17 +37,6 @@ from sflkit.config import Count, checked
 # A client and one of its samples, or None for the whole client.
 Target = tuple[int, int | None]
 _MOST = 2**31 - 1  # samples of one client, which are counted out in memory
-
-
-class First(NamedTuple):
-    """The first step that begins a round of each client, (M,), and uses each sample, (sum N_k,).
-
-    T stands for none; `offsets` (M,) says where each client's samples begin.
-    """
-
-    of_client: np.ndarray
-    of_sample: np.ndarray
-    offsets: np.ndarray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -166,30 +154,28 @@ class History:
         return np.flatnonzero(self.kept[self._own(self.existing(client)[0])])
 
     @functools.cached_property
-    def first(self) -> First:
-        """The look-up tables of first use, made once for all draws."""
-        rounds, _, steps, _ = self.batches.shape
-        of_client = np.full(self.n_clients, self.steps)
-        of_sample = np.full(self.samples_per_client.sum(), self.steps)
-        each = np.arange(self.steps).reshape(rounds, 1, steps, 1)
+    def first(self) -> np.ndarray:
+        """The first step that uses each sample, (sum N_k,), T for none; made once for all draws."""
+        steps = np.arange(self.steps).reshape(self.rounds, 1, self.local_steps, 1)
         used = self.offsets[self.clients][:, :, None, None] + self.batches
-        np.minimum.at(of_client, self.clients, each[:, :, 0, 0])
-        np.minimum.at(of_sample, used.reshape(-1), np.broadcast_to(each, used.shape).reshape(-1))
-        return First(of_client, of_sample, self.offsets)
+        first = np.full(self.samples_per_client.sum(), self.steps)
+        np.minimum.at(first, used.reshape(-1), np.broadcast_to(steps, used.shape).reshape(-1))
+        first.setflags(write=False)
+        return first
 
     def first_step(self, client: int, sample: int | None = None) -> int:
         """Return the first step that uses a sample, or begins the first round of a client.
 
         T if none does. Arguments are not checked.
         """
-        if sample is None:
-            return int(self.first.of_client[client])
-        return int(self.first.of_sample[self.first.offsets[client] + sample])
+        if sample is None:  # a round begins with a mini-batch of each of its clients
+            return int(self.first[self._own(client)].min())
+        return int(self.first[self.offsets[client] + sample])
 
     def first_use(self, client: int, sample: int | None = None) -> tuple[int, int] | int | None:
         """Return the first (round, step) that uses a sample, or the first round of a client.
 
-        None means that nothing uses it. This is one look-up, whatever the size of the history.
+        None means that nothing uses it. This is a look-up, whatever the number of rounds.
         Source: FATS, Section 5.3.1.
 
         Raises
@@ -233,12 +219,12 @@ class History:
 
     def check_left(self) -> None:
         """Raise ValueError unless a client is left, and each can fill a mini-batch."""
-        stays = np.ones(self.n_clients, dtype=bool)
-        stays[[client for client, sample in self.forgotten if sample is None]] = False
-        if not stays.any():
+        gone = [client for client, sample in self.forgotten if sample is None]
+        stays = np.setdiff1d(np.arange(self.n_clients), gone)
+        if not len(stays):
             raise ValueError("at least one client must be left to train on; all would be forgotten")
         left, least = self.samples_left, self.batch_size
-        for k in np.flatnonzero(stays & (left < least)):
+        for k in stays[left[stays] < least]:
             had = self.samples_per_client[k]
             raise ValueError(
                 f"client={k} would have {left[k]} of its {had} samples left; mini-batches keep "

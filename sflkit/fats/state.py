@@ -25,7 +25,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import zipfile
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
@@ -41,6 +40,7 @@ from sflkit.fats.history import History
 from sflkit.fats.methods import METHODS
 from sflkit.fats.sgd import SGD, Fisher
 
+_PLAIN = ("rate", "every", "method", "owed")  # parts that json holds as they are
 _MIXED = (
     "the state's parts do not belong together: a model, the history or a setting was changed, or "
     "taken from another state; go on from a state as `learn`, `request`, `resume` or `load` "
@@ -260,15 +260,13 @@ def load(path: Path | str) -> State:
     """
     try:
         paths.check_regular(path)  # reading a pipe would wait for ever
-        with zipfile.ZipFile(path) as archive:
-            if any(entry.compress_type for entry in archive.infolist()):
-                raise ValueError("its entries are compressed, which `save` does not do")
         with np.load(path, allow_pickle=False) as file:
+            if any(entry.compress_type for entry in file.zip.infolist()):
+                raise ValueError("its entries are compressed, which `save` does not do")
             return _state(dict(file))
     except FileNotFoundError:
         raise
-    except Exception as error:
-        # A damaged file fails in zipfile, numpy, json or torch, each in ways of its own.
+    except Exception as error:  # damage shows in numpy, json or torch, each in ways of its own
         raise ValueError(f"{str(path)!r} is not a state that can be read: {error}") from error
 
 
@@ -302,17 +300,9 @@ def check_replaces(state: State, path: Path) -> None:
 def _content(state: State) -> dict[str, np.ndarray]:
     """Return the entries of a state's file, as copies."""
     history = state.history
-    about = {
-        "rate": state.rate,
-        "every": state.every,
-        "method": state.method,
-        "sgd": astuple(state.sgd),
-        "fisher": astuple(state.fisher),
-        "owed": state.owed,
-        "forgotten": sorted(history.forgotten, key=str),
-        "log": state.log,
-        "digest": state.digest,
-    }
+    about = {name: getattr(state, name) for name in (*_PLAIN, "log", "digest")}
+    about |= {"sgd": astuple(state.sgd), "fisher": astuple(state.fisher)}
+    about |= {"forgotten": sorted(history.forgotten, key=str)}
     return {
         "about": np.array(json.dumps(about)),
         "clients": history.clients.astype(np.int32),
@@ -337,15 +327,12 @@ def _state(file: Mapping[str, np.ndarray]) -> State:
     )
     state = State(
         history,
-        about["rate"],
-        {int(n[6:]): torch.from_numpy(file[n]) for n in file if n.startswith("model_")},
-        about["every"],
-        about["method"],
-        SGD(*about["sgd"]),
-        Fisher(*about["fisher"]),
-        about["owed"],
-        tuple(Entry(*entry) for entry in about["log"]),
-        file.get("data"),
+        models={int(n[6:]): torch.from_numpy(file[n]) for n in file if n.startswith("model_")},
+        sgd=SGD(*about["sgd"]),
+        fisher=Fisher(*about["fisher"]),
+        log=tuple(Entry(*entry) for entry in about["log"]),
+        data=file.get("data"),
+        **{name: about[name] for name in _PLAIN},
     )
     state = sealed(state)
     if state.digest != about["digest"]:

@@ -31,7 +31,7 @@ from torch import Tensor
 
 from sflkit import checks
 from sflkit.config import NotNegative, Positive, settings
-from sflkit.federated.arrays import array_of, finite_vector, rows_of
+from sflkit.federated.arrays import array_of, finite_vector, rows_of, weights_of
 from sflkit.registry import Look, Registry, Rule
 
 
@@ -118,12 +118,7 @@ def weighted_average(updates: Any, weights: Any = None) -> Any:
     if weights is None:
         mean = rows.mean(0)
     else:
-        weights = checks.array("weights", array_of(weights), low=0.0)
-        if weights.shape != rows.shape[:1] or not weights.sum() > 0:
-            raise ValueError(
-                f"weights={checks.shown(weights)} must be {len(rows)} numbers >= 0, one per row of "
-                "updates, not all 0"
-            )
+        weights = weights_of(weights, (len(rows),), "updates")
         used = np.flatnonzero(weights)
         shares = torch.from_numpy(weights[used] / weights.sum())
         mean = shares.to(rows) @ (rows if len(used) == len(rows) else rows[used])

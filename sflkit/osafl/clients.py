@@ -25,6 +25,7 @@ the same gradient.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 from collections.abc import Callable
@@ -37,7 +38,7 @@ from torch import Tensor
 from sflkit import checks, data
 from sflkit.osafl import allocation, channels, networks, video
 from sflkit.osafl.config import OSAFLConfig
-from sflkit.osafl.devices import Devices, Link
+from sflkit.osafl.devices import Link
 from sflkit.osafl.stores import Stores, draw_stores, fifo_windows
 from sflkit.randomness import generator
 
@@ -146,11 +147,11 @@ def local_steps(config: OSAFLConfig, payload_bits: float) -> np.ndarray:
     sizes["samples"] = config.minibatches * config.minibatch
     hardware = channels.draw_devices(n_clients, generator(seed, "channel", 0), snr=0.0, **sizes)
     # One allocation for all rounds: a client of a round is a device of its own.
-    every = {name: np.tile(value, rounds) for name, value in vars(hardware).items()}
-    every["snr_per_watt"] = channels.snr_per_watt(distance, np.stack(shadowing)).ravel()
+    snr = channels.snr_per_watt(distance, np.stack(shadowing)).ravel()
+    every = dataclasses.replace(hardware[np.tile(np.arange(n_clients), rounds)], snr_per_watt=snr)
     start = networks.START if config.allocator == "alternating" else None
     link = Link(payload_bits, max_steps=config.max_steps)
-    chosen = allocation.allocate(Devices(**every), link, config.allocator, start=start)
+    chosen = allocation.allocate(every, link, config.allocator, start=start)
     return chosen.local_steps.reshape(rounds, n_clients)
 
 
@@ -241,23 +242,19 @@ class Samples:
         users = self.world.users
         rows, _ = video.dataset_1(files, users, 0, np.append(np.arange(files.n_files), 0))
         first = files.features.shape[1]
-        own = [*range(first, first + files.n_genres), rows.shape[1] - 1]
+        own = torch.tensor([*range(first, first + files.n_genres), rows.shape[1] - 1])
         values = np.concatenate([users.preferences, users.stick[:, None]], axis=1)
-        self._rows_of_files = torch.from_numpy(rows).to(self.device)
-        self._own = torch.tensor(own, device=self.device)  # the user's own columns
-        self._values = torch.from_numpy(values.astype(np.float32)).to(self.device)
+        tables = [torch.from_numpy(rows), torch.from_numpy(values.astype(np.float32))]
         if norm is not None:
-            self._standardise(norm)
-
-    def _standardise(self, norm: float) -> None:
-        self._rows_of_files[:, self._own] = 0  # constant over the files: not counted twice
-        spreads = []
-        for columns in (self._rows_of_files, self._values):
-            spread = columns.std(dim=0, correction=0)
-            columns.sub_(columns.mean(dim=0)).div_(spread.where(spread > 0, 1))
-            spreads.append(int((spread > 0).sum()))
-        for columns in (self._rows_of_files, self._values):
-            columns.mul_(norm / sum(spreads) ** 0.5)
+            tables[0][:, own] = 0  # constant over the files: not counted twice
+            spreads = [columns.std(dim=0, correction=0) for columns in tables]
+            scale = norm / sum(int((spread > 0).sum()) for spread in spreads) ** 0.5
+            for columns, spread in zip(tables, spreads, strict=True):
+                columns.sub_(columns.mean(dim=0)).div_(spread.where(spread > 0, 1)).mul_(scale)
+        # the user's own columns are written over those of the file's row
+        self._rows_of_files, self._values, self._own = (
+            part.to(self.device) for part in (*tables, own)
+        )
 
     @property
     def input_shape(self) -> tuple[int, ...]:

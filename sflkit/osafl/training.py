@@ -168,15 +168,13 @@ def make_rule(
     checks.shape("sizes", checks.array("sizes", sizes, above=0), (config.n_clients,))
     if server is not None:
         return own.build_server(server, config, sizes / sizes.sum())
-    row = RULES[config.rule]
     given = {
         "n_clients": config.n_clients,
         "sizes": sizes,
         "never_joined": config.never_joined,
         "chi": config.chi,
     } | config.hyper
-    names = [checks.choice(f"option of rule {config.rule!r}", name, given) for name in row.options]
-    return row.build(**{name: given[name] for name in names})
+    return RULES[config.rule].make(**given)
 
 
 class Learner:

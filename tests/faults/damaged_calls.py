@@ -69,7 +69,7 @@ TAKES = {
         p_hist padding part payload_bits probability prox psi rho2 sample sample_importance
         score seed shadowing_db shift sigma0 sigma2 sigma_bar sigma_db sigma_g2 sigma_m2
         similarity skew slots snr snr_per_watt steps_done stick threshold user weight x
-        remark1:* membership_metrics:*members CountStream:counts SampleSource.draw:counts
+        remark1:* membership_metrics:*members GivenStream-of-counts:stream SampleSource.draw:counts
         label_discrepancy:counts costs:cpu_hz least_power:cpu_hz lemma1:cpu_hz objective:cpu_hz
         Fisher:decay fats-lemma4:grad_var *.update:ids sfl-lemma1:lambda2 sfl-lemma2:lambda2
         costs:local_steps finish:local_steps least_power:local_steps lemma2:local_steps
@@ -100,7 +100,7 @@ TAKES = {
         CentralisedConfig:alpha data_streams:alpha dirichlet:alpha pachinko:alpha static:alpha
         fifo_discrepancy:cache_rounds srsr_discrepancy:cache_rounds
         srsr_discrepancy_limit:cache_rounds windows-of-stores:capacity LocalWork:clients
-        *_discrepancy*:corr_rounds CountStream:counts client_effective_samples:counts
+        *_discrepancy*:corr_rounds GivenStream-of-counts:stream client_effective_samples:counts
         label_discrepancy:counts Cache.keep:labels DRSR.update:labels FIFO.update:labels
         Lazy.update:labels Reservoir.update:labels SampleSource:labels dirichlet:labels
         algorithm3:local_steps costs:local_steps least_power:local_steps lemma2:local_steps
@@ -137,7 +137,8 @@ TAKES = {
         OSAFLConfig:hidden osafl_fcn:hidden osafl_fcn:input_shape SampleSource:labels
         dirichlet:labels draw_test_set:labels costs:local_steps least_power:local_steps
         lemma2:local_steps objective:local_steps evaluate:params dataset_?:requests
-        forget*:requests request:requests mean_interval:sample text:sample ShareStream:shares
+        forget*:requests request:requests mean_interval:sample text:sample
+        GivenStream-of-shares:stream
         MFedNova:sizes run-of-shares:stream drsr_discrepancy:t srsr_discrepancy:t lemma?:tx_watt
         costs:tx_watt objective:tx_watt osafl_scores:updates *_weights:weights
         effective_samples:weights relative_importance:weights""",
