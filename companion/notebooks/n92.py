@@ -1,12 +1,11 @@
-"""Notebook 92, beyond the papers: a map of all published runs, and three combinations of papers.
+"""Notebook 92, beyond the papers: a map of all published runs, and two combinations of papers.
 
 The map asks every published run, whatever it was made for, and has two lines of its own, over cache
 sizes and over horizons: runs of one group differ in the rule and the seed alone, so that the effect
 is a difference seed by seed. FATS's saving is its exact law.
 
-Forgetting from streaming caches (FATS and SFL) is in `cache_forgetting`. OSAFL on the caches of
-SFL: OSAFL's clients keep a FIFO store, which follows every whim of its user; a DRSR cache of the
-same size holds the labels in the shares of everything that has arrived.
+OSAFL on the caches of SFL: OSAFL's clients keep a FIFO store, which follows every whim of its user;
+a DRSR cache of the same size holds the labels in the shares of everything that has arrived.
 
 Data streams with caches: a fresh client of the data-streams paper uses what arrives in a round and
 forgets it. Such samples make the training noisy, and so its bound psi gives old clients more weight
@@ -24,14 +23,11 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from companion.notebooks.cache_forgetting import PROVED
-from companion.notebooks.cache_forgetting_costs import ARCHIVE
 from companion.plans import Stage
 from sflkit import paths
 from sflkit.datastreams import psi
@@ -248,7 +244,7 @@ RATIO = 0.15  # c2 / c1 that the data-streams paper reports for images
 
 
 class Weights(NamedTuple):
-    """The arms of the third question.
+    """The arms of the second question.
 
     `psi` is the weight of the old clients that psi names without caches, and `cached` the one it
     names for caches; both are arms.
@@ -267,27 +263,6 @@ def weights(n_old: float, n_fresh: int) -> Weights:
     return Weights(("fresh", cached, without, "historical"), without, cached)
 
 
-def forgetting_evidence(found: dict[str, pd.DataFrame]) -> dict[str, Any]:
-    """Return what the rules of the first question take."""
-    tiny = found["proofs"]
-    off = {
-        name: np.array([float(Fraction(text)) for text in tiny[name].astype(str)])
-        for name in ("withheld", "never_arrived", "unaware")
-    }
-    unaware = {
-        rule: bool((off["unaware"][(tiny["rule"] == rule).to_numpy()] > 0).any()) for rule in PROVED
-    }
-    redone = found["costs"].pivot(index="seed", columns=["rule", "reading"], values="redone")
-    drsr, kept_all = redone["drsr"], redone[ARCHIVE]
-    return {
-        "withheld": (off["withheld"], 0.0),
-        "never_arrived": (off["never_arrived"], 0.0),
-        "unaware": unaware,
-        "dearer": (drsr["never arrived"].to_numpy(), drsr["withheld"].to_numpy()),
-        "cheaper": (kept_all["withheld"].to_numpy(), drsr["withheld"].to_numpy()),
-    }
-
-
 def store_scores(found: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return discrepancy, mean_score and accuracy, one row per seed and one column per store.
 
@@ -303,7 +278,7 @@ def store_scores(found: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def store_evidence(found: pd.DataFrame) -> dict[str, Any]:
-    """Return what the rules of the second question take."""
+    """Return what the rules of the first question take."""
     scores = store_scores(found)
     held, agree, accuracy = (scores[n] for n in ("discrepancy", "mean_score", "accuracy"))
     return {
@@ -320,7 +295,7 @@ def weight_scores(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def weight_evidence(found: pd.DataFrame, arms: Weights) -> dict[str, Any]:
-    """Return what the rules of the third question take."""
+    """Return what the rules of the second question take."""
     score = weight_scores(found)
     gain = {name: score[name][arms.psi] - score[name]["fresh"] for name in ("none", "drsr")}
     drsr, fifo, none = (score[name] for name in ("drsr", "fifo", "none"))

@@ -1,15 +1,13 @@
-"""The exercises of notebooks 90 to 92: deciding a claim, finding a slip, following a cache."""
+"""The exercises of notebooks 90 to 92: deciding a claim, finding a slip, the long run of a user."""
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from companion.teaching.exercise import Exercise, Form, number, vector
+from companion.teaching.exercise import Exercise, Form, close, number, vector
 
 ANSWERS = ("yes", "no", "too small to see", "open")
 
@@ -155,66 +153,32 @@ def of_a_sum_the_larger_power_remains(f, rng):
     return all(_near(f(law), a) for a, law in laws.items())
 
 
-follow = Exercise(
+long_run = Exercise(
     "92",
-    "a mini-batch from a cache that was never there",
-    "Write `follow(batch, before, after, rng)`. In some round a client held the samples `before`. "
-    "Had one sample never arrived, it would have held `after`: some samples are gone, and as many "
-    "new ones are in their place, or one fewer. `batch` was drawn uniformly, without replacement, "
-    "from `before`. Return a batch of the same size whose law is that of a draw from `after`, and "
-    "keep the batch as it is where it holds nothing that is gone. `rng` is a numpy generator.",
-    "follow(batch, before, after, rng)",
-    vector("a vector of sample numbers", integers=True),
-)
-# What was held, and what would have been held: one place, two places, a place that stays empty.
-_CACHES = (
-    ((0, 1, 2, 3), (0, 1, 3, 4)),
-    ((0, 1, 2, 3, 4), (0, 2, 4, 7, 8)),
-    ((2, 3, 5, 6), (2, 3, 6)),
-    ((0, 1, 2, 3, 4), (0, 3, 4, 9)),
+    "what a user asks for in the long run",
+    "Write `long_run(P)`. A user who has just asked for file i asks for file j next with "
+    "probability `P[i, j]`, and every file can be reached from every other one. Return the share "
+    "that each file has of all requests in the long run.",
+    "long_run(P)",
+    vector("a vector with one share per file", len),
 )
 
 
-def _held(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield a batch of two, what it was drawn from, and what it must look drawn from."""
-    for _ in range(15):
-        for before, after in _CACHES:
-            yield rng.permutation(before)[:2], np.array(before), np.array(after)
+def _chains(rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """Yield transition matrices: files in turn, files that stay for long, and random ones."""
+    yield np.roll(np.eye(3), 1, axis=1)
+    yield np.array([[0.999, 0.001], [0.003, 0.997]])
+    for n in (2, 5):
+        yield rng.dirichlet(np.ones(n), n)
 
 
-@follow.must(hint="What is there to do if the batch holds nothing that is gone?")
-def what_is_still_there_stays(f, rng):
-    "A batch that holds nothing that is gone stays as it is."
-    return all(
-        sorted(f(batch, before, after, rng)) == sorted(batch)
-        for batch, before, after in _held(rng)
-        if set(batch) <= set(after)
-    )
+@long_run.must(hint="What do the shares of all files add up to?")
+def they_are_shares(f, rng):
+    "All shares together are 1, and none is below 0."
+    return all(close(share.sum(), 1) and (share >= -1e-12).all() for share in map(f, _chains(rng)))
 
 
-@follow.must(hint="Two samples that are gone at once need two different ones in their place.")
-def it_is_a_batch_of_the_other_cache(f, rng):
-    "The answer has as many different samples as before, and the other cache holds them all."
-    for batch, before, after in _held(rng):
-        new = f(batch, before, after, rng)
-        if len(new) != len(batch) or len(set(new)) != len(new) or not set(new) <= set(after):
-            return False
-    return True
-
-
-@follow.must(hint="How often must a new sample be in a batch, and when can it come in?")
-def nobody_can_tell(f, rng):
-    """Over many batches, each batch of the other cache is equally likely (up to five standard
-    errors)."""
-    runs = 3000
-    for before, after in _CACHES:
-        held, other = np.array(before), np.array(after)
-        found = Counter(
-            tuple(sorted(f(rng.permutation(held)[:2], held, other, rng))) for _ in range(runs)
-        )
-        possible = list(itertools.combinations(after, 2))
-        share = 1 / len(possible)
-        error = 5 * (runs * share * (1 - share)) ** 0.5
-        if any(abs(found[batch] - runs * share) > error for batch in possible):
-            return False
-    return True
+@long_run.must(hint="Which shares does one more request of everybody leave as they are?")
+def one_more_request_changes_nothing(f, rng):
+    "If files are asked for in these shares now, then also at the next request."
+    return all(np.allclose(f(P) @ P, f(P), rtol=0, atol=1e-9) for P in _chains(rng))

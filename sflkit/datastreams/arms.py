@@ -320,10 +320,9 @@ def build_servers(
         arms.
     """
     server = _registered_server if server is None else server
-    rules = [own.build_server(server, config, shares.copy()) for shares in importance]
     owners = [f"arm {a} ({arm})" for a, arm in enumerate(config.arms)]
-    own.check_not_shared("server", rules, owners)
-    return rules
+    given = {owner: ((), (config, p.copy())) for owner, p in zip(owners, importance, strict=True)}
+    return own.build_each("server", server, given, (), ("config", "shares"), ServerRule)
 
 
 def _registered_server(config: DataStreamsConfig, shares: np.ndarray) -> ServerRule:

@@ -136,7 +136,7 @@ def _new_memories(
         {f"client {m}": ((n, n), (m, n)) for m, n in most.items()},
         of_class=("most", "most"),
         of_function=("client", "most"),
-        has=("ids", "update"),
+        protocol=Memory,
     )
     for m, store in zip(fresh, stores, strict=True):
         stream = len(federation.clients[m])

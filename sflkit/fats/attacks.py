@@ -348,7 +348,7 @@ def evaluate_attack(
     """
     groups = _samples("members", members), _samples("non_members", non_members)
     scores = [
-        checks.array("scores", attack.score(_answers(predict, x, y), y), ndim=1, low=0, high=1)
+        checks.array("scores", attack.score(*_checked(predict(x), y)), ndim=1, low=0, high=1)
         for x, y in groups
     ]
     n = min(map(len, scores))
@@ -379,7 +379,7 @@ def _shadow_records(
     predict = train_shadow(np.sort(order[:n_train]), int(rng.integers(2**31)))
     n = min(n_train, len(y) - n_train)
     rows = np.concatenate([order[:n], order[n_train : n_train + n]])
-    return _answers(predict, x[rows], y[rows]), y[rows], np.repeat([True, False], n)
+    return *_checked(predict(x[rows]), y[rows]), np.repeat([True, False], n)
 
 
 def _samples(name: str, pair: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -394,11 +394,6 @@ def _samples(name: str, pair: Any) -> tuple[np.ndarray, np.ndarray]:
     y = checks.labels(f"{name}: y", y).astype(np.int64)
     checks.shape(f"{name}: y", y, x.shape[:1], like="x")
     return numbers if x.dtype == object else x, y
-
-
-def _answers(predict: Predict, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return a model's probabilities, checked against the labels."""
-    return _checked(predict(x), y)[0]
 
 
 def _checked(probabilities: Any, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

@@ -16,9 +16,7 @@ For tiny sizes we can do better and look at all of them, in four steps.
 3. *Why the probabilities are exact.* The draws of one run are independent and uniform, so that the
    run's probability is the product of its 1/n. These are kept as fractions; nothing is rounded, and
    the probabilities of all runs add up to exactly 1. A draw in any other way would not be noted,
-   and so it is refused. One exception is made where it is asked for: code that draws uniform
-   numbers only to sort by them, such as the cache rules of SFL, gets their ranks, which are a
-   uniform permutation.
+   and so it is refused.
 4. *What is compared.* Runs that end in the same history are added up to a law, and two laws are
    compared by their total variation distance, again a fraction. Distance 0 means equal laws.
 
@@ -52,7 +50,6 @@ from sflkit import checks
 from sflkit.config import Count, Whole, checked
 from sflkit.fats.forgetting import forget_client, forget_sample
 from sflkit.fats.history import (
-    Held,
     History,
     Target,
     draw_batches,
@@ -124,28 +121,13 @@ for _name in dir(np.random.Generator):
         setattr(_Tape, _name, _refuse(_name))
 
 
-class _RankTape(_Tape):
-    """A tape that also hands out uniform numbers, to code that only looks at their order."""
-
-    def random(self, size=None, dtype=np.float64, out=None):
-        """Return (n,) numbers in [0, 1) in one of the n! orders, each equally likely."""
-        left = list(range(size))
-        ranks = [left.pop(self._choose(len(left))) for _ in range(size)]
-        return (np.array(ranks) + 0.5) / max(size, 1)
-
-
-def outcomes(
-    run: Callable[[np.random.Generator], Any], *, ranks: bool = False
-) -> Iterator[tuple[Any, Fraction]]:
+def outcomes(run: Callable[[np.random.Generator], Any]) -> Iterator[tuple[Any, Fraction]]:
     """Yield (result, probability) of run(rng) for every outcome of what it draws.
 
     Parameters
     ----------
     run : callable
         It must draw by `rng.integers` only, and depend on nothing else that changes.
-    ranks : bool
-        Whether it may also call `rng.random(n)`. It then gets numbers of which only the order means
-        anything, so that it must do nothing but compare those of one call with each other.
 
     Raises
     ------
@@ -154,7 +136,7 @@ def outcomes(
     ValueError
         After MAX_OUTCOMES outcomes.
     """
-    tape = _RankTape() if checks.flag("ranks", ranks) else _Tape()
+    tape = _Tape()
     for _ in range(MAX_OUTCOMES):
         result = run(tape)
         yield result, tape.probability()
@@ -194,15 +176,13 @@ def retrained_law(requests: Iterable[Target], **sizes: Any) -> Law:
     present = np.array([k for k in range(n_clients) if (k, None) not in gone])
     left = [[s for s in range(each[k]) if (k, s) not in gone] for k in present]
     counts = [len(numbers) for numbers in left]
-    held = sizes.pop("held", None)
-    fewer = None if held is None else Held(*(values[_stays(each, gone)] for values in held))
-    law = drawn_law(n_clients=len(present), samples_per_client=counts, held=fewer, **sizes)
+    law = drawn_law(n_clients=len(present), samples_per_client=counts, **sizes)
 
     def renumbered(history: History) -> History:
         batches = np.empty_like(history.batches)
         for at in np.ndindex(history.clients.shape):
             batches[at] = np.array(left[history.clients[at]])[history.batches[at]]
-        return History.of(present[history.clients], batches, each, held=held)
+        return History.of(present[history.clients], batches, each)
 
     return _collect((renumbered(history), p) for p, history in law.values())
 
@@ -275,8 +255,7 @@ def restarted_law(law: Law, client: int, sample: int, *, keep_clients: bool = Fa
         clients = history.clients
         if not keep_clients:
             clients = draw_clients(left, clients.shape, rng)
-        rounds = np.arange(history.rounds)[:, None]
-        batches = draw_batches(left, clients, history.local_steps, rng, rounds)
+        batches = draw_batches(left, clients, history.local_steps, rng)
         return replace(left, clients=clients, batches=batches)
 
     return _collect(
@@ -361,11 +340,6 @@ def _rounds_that_matter(history: History, client: Any, sample: Any, rule: str) -
     if sample is None:
         return first
     return first[0] + 1 if rule in ("exact", "printed") else None
-
-
-def _stays(sizes: np.ndarray, gone: set[Target]) -> np.ndarray:
-    """Return which samples are not gone, the clients one after another, bool (sum N_k,)."""
-    return np.array([not {(k, s), (k, None)} & gone for k, n in enumerate(sizes) for s in range(n)])
 
 
 def _collect(weighted: Iterable[tuple[History, Fraction]]) -> Law:

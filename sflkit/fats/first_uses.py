@@ -145,7 +145,9 @@ def _sample_steps(
     numbers: np.ndarray, sizes: _Sizes, streaming: bool, rng: np.random.Generator
 ) -> np.ndarray:
     """Return the first steps of sample requests, (n, w) or (n, 1)."""
-    requests = _SampleRequests.of(numbers, sizes, rng)
+    clients, samples = _places(numbers, sizes.samples)
+    targeted = _mask(clients, len(sizes.samples))
+    requests = _SampleRequests(clients, samples, targeted, sizes, rng)
     n, w = numbers.shape
     run, r = np.divmod(np.arange(n * sizes.rounds), sizes.rounds)
     slots = requests.drawn(run, r, served=0)
@@ -170,11 +172,6 @@ class _SampleRequests:
     targeted: np.ndarray  # bool (n, M)
     sizes: _Sizes
     rng: np.random.Generator
-
-    @classmethod
-    def of(cls, numbers: np.ndarray, sizes: _Sizes, rng: np.random.Generator) -> _SampleRequests:
-        clients, samples = _places(numbers, sizes.samples)
-        return cls(clients, samples, _mask(clients, len(sizes.samples)), sizes, rng)
 
     def drawn(self, run: np.ndarray, r: np.ndarray, served: int) -> _Slots:
         """Draw rounds r of runs that have served so many requests."""

@@ -6,13 +6,6 @@ This is about who trains on what, without any training; the notation is that of
 law of learning on what is left; `sflkit.fats.enumeration` shows, for tiny sizes, that it does so to
 the fraction.
 
-Where clients are caches on a stream (`History.held`), a sample that is forgotten is *withheld from
-training*: every round is drawn from what was held then, less the sample. Given what was held, that
-is exact whatever the caches' rule, by the same arguments round by round. What the caches held stays
-as it was, and so it still depends on the sample, in whose place another one might have been kept.
-The history of a stream in which the sample *never arrived* is another one; it needs the caches, and
-so `companion.notebooks.cache_forgetting` knows it.
-
 Forgetting a client has one rule, since Algorithm 3 is exact as printed. For a sample there are
 several, in `RULES`. A rule is a function (hit, rng) -> History that gets a `Hit` and returns a
 history whose draws no longer use the targets; one of your own is used everywhere after
@@ -77,7 +70,7 @@ def repair_exact(hit: Hit, rng: np.random.Generator) -> History:
         hits = np.isin(batches[r, slots], samples).any(axis=(0, 2))
         if hits.any():
             e = int(hits.argmax())
-            new = draw_batches(left, left.clients[r, slots], left.local_steps - e, rng, r)
+            new = draw_batches(left, left.clients[r, slots], left.local_steps - e, rng)
             batches[r, slots, e:] = new
     return drawn_afresh(replace(left, batches=batches), r + 1, rng)
 
@@ -92,7 +85,7 @@ def repair_printed(hit: Hit, rng: np.random.Generator) -> History:
     r, e = divmod(min(hit.step, hit.steps_done), left.local_steps)
     if e:
         batches = left.batches.copy()
-        batches[r, :, e:] = draw_batches(left, left.clients[r], left.local_steps - e, rng, r)
+        batches[r, :, e:] = draw_batches(left, left.clients[r], left.local_steps - e, rng)
         left, r = replace(left, batches=batches), r + 1
     return drawn_afresh(left, r, rng)
 
@@ -130,11 +123,14 @@ def _hit_batches_anew(hit: Hit, rng: np.random.Generator, *, keep: bool) -> Hist
         return left
     batches = left.batches.copy()
     for client, samples in by_client(hit.targets).items():
+        remaining = left.remaining(client)
         holds = (left.clients == client)[:, :, None] & np.isin(batches, samples).any(axis=-1)
         for place in map(tuple, np.argwhere(holds)):
-            remaining = left.remaining(client, place[0])
-            gone = samples if keep else batches[place]
-            batches[place] = completed(batches[place], gone, remaining, rng)
+            batch = batches[place]
+            kept = batch[~np.isin(batch, samples if keep else batch)]
+            unused = np.setdiff1d(remaining, kept, assume_unique=True)
+            new = subsets(np.array([len(unused)]), len(batch) - len(kept), rng)[0]
+            batches[place] = np.sort(np.concatenate([kept, unused[new]]))
     return replace(left, batches=batches)
 
 
@@ -191,7 +187,7 @@ def forget_sample(
     ValueError
         For a sample that never existed or is forgotten, a forgotten client, a client that would be
         left with fewer samples than a mini-batch needs, an unknown rule, or a rule that leaves a
-        target in use or draws what was not held. The history is untouched in any case.
+        target in use. The history is untouched in any case.
     """
     targets = _sample_targets(client, sample)
     after, step = forget_targets(history, targets, rng, rule, steps_done=steps_done)
@@ -244,7 +240,9 @@ def forget_targets(
     """
     checks.choice("rule", rule, RULES)
     checks.generator(rng)
-    done = _steps_done(history, steps_done)
+    done = checks.instance("history", history, History).steps
+    if steps_done is not None:
+        done = checks.integer("steps_done", steps_done, 0, done)
     new = history.without(targets).forgotten - history.forgotten
     # In the order of the request, by which the generator's numbers are dealt.
     asked = [target for target in (history.existing(*t) for t in targets) if target in new]
@@ -271,8 +269,6 @@ def _repaired(hit: Hit, rng: np.random.Generator, rule: str) -> History:
     for target in hit.targets:
         if after.first_step(*target) < after.steps:
             raise ValueError(f"rule={rule!r} must not leave (client, sample)={target} in use")
-    if after.held is not None:
-        after.check_draws()  # a rule of one's own may have drawn what had not arrived
     return after
 
 
@@ -304,23 +300,3 @@ def _numbers(name: str, value: int | Sequence[int]) -> np.ndarray:
     A mask or an index means nothing here: masked entries are refused, an index is left out."""
     checks.values(name, value)
     return np.atleast_1d(np.asarray(value, dtype=object))
-
-
-def completed(
-    batch: np.ndarray, samples: Sequence[int], remaining: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
-    """Return a mini-batch without `samples`, filled up by a uniform choice of unused ones.
-
-    `remaining` are the samples to choose from; the answer is ascending, as the batch.
-    """
-    kept = batch[~np.isin(batch, samples)]
-    unused = np.setdiff1d(remaining, kept, assume_unique=True)
-    places = subsets(np.array([len(unused)]), len(batch) - len(kept), rng)[0]
-    return np.sort(np.concatenate([kept, unused[places]]))
-
-
-def _steps_done(history: History, steps_done: int | None) -> int:
-    checks.instance("history", history, History)
-    if steps_done is None:
-        return history.steps
-    return checks.integer("steps_done", steps_done, 0, history.steps)

@@ -5,10 +5,6 @@ Source: FATS, Algorithm 1, lines 8 and 12, and Section 5.3.1. Every round draws 
 replacement. Each draw (a *slot*) has its own E mini-batches of b samples, drawn without replacement
 from what its client has left, also when a client is drawn twice (ERRATA 19).
 
-FATS's clients have all of their samples in every round. Clients that are caches on a stream hold
-some: a `Held` says which, and the mini-batches of a round are then drawn from what its clients held
-in that round, also when something is forgotten later.
-
 ==================  ==========  ============  ==================================================
 code                symbol      shape         meaning (rounds, steps, clients, samples from 0)
 ==================  ==========  ============  ==================================================
@@ -31,7 +27,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,30 +37,6 @@ from sflkit.config import Count, checked
 # A client and one of its samples, or None for the whole client.
 Target = tuple[int, int | None]
 _MOST = 2**31 - 1  # samples of one client, which are counted out in memory
-
-
-class Held(NamedTuple):
-    """Which rounds hold each sample, where a client is a small cache on a stream. Not in the paper.
-
-    Attributes
-    ----------
-    entered, left : int array (sum N_k,)
-        Round r holds a sample where entered <= r < left. The clients follow one another.
-    """
-
-    entered: np.ndarray
-    left: np.ndarray
-
-
-class First(NamedTuple):
-    """The first step that begins a round of each client, (M,), and uses each sample, (sum N_k,).
-
-    T stands for none; `offsets` (M,) says where each client's samples begin.
-    """
-
-    of_client: np.ndarray
-    of_sample: np.ndarray
-    offsets: np.ndarray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,19 +56,15 @@ class History:
         Samples at the start. Sample numbers do not move when samples are forgotten.
     forgotten : frozenset of (client, sample)
         What was forgotten; (client, None) is a whole client.
-    held : Held, optional
-        What the clients hold in each round; None: all of their samples. It still says when
-        something forgotten was held, but nothing draws that any more.
     """
 
     clients: np.ndarray
     batches: np.ndarray
     samples_per_client: np.ndarray
     forgotten: frozenset[Target] = frozenset()
-    held: Held | None = None
 
     def __post_init__(self):
-        for values in (self.clients, self.batches, self.samples_per_client, *(self.held or ())):
+        for values in (self.clients, self.batches, self.samples_per_client):
             values.setflags(write=False)
 
     @classmethod
@@ -107,7 +74,6 @@ class History:
         batches: ArrayLike,
         samples_per_client: ArrayLike,
         forgotten: Iterable[Target] = (),
-        held: Held | None = None,
     ) -> History:
         """Return the history of these draws, copied and checked.
 
@@ -116,8 +82,8 @@ class History:
         Raises
         ------
         ValueError
-            If shapes or numbers do not fit together, something forgotten never existed or is still
-            in use, or a mini-batch holds a sample that its client did not hold in that round.
+            If shapes or numbers do not fit together, or something forgotten never existed or is
+            still in use.
         """
         clients = np.array(checks.integers("clients", clients))
         batches = np.array(checks.integers("batches", batches))
@@ -125,7 +91,7 @@ class History:
             checks.integers("samples_per_client", samples_per_client, low=1, high=_MOST)
         )
         _check_draws(clients, batches, sizes)
-        whole = cls(clients, batches, sizes, held=_checked(held, sizes, len(clients)))
+        whole = cls(clients, batches, sizes)
         gone = frozenset(whole.existing(*pair("forgotten", target)) for target in forgotten)
         history = replace(whole, forgotten=gone)
         history.check_left()
@@ -142,11 +108,7 @@ class History:
     @property
     def samples_left(self) -> np.ndarray:
         """Samples that are not forgotten, (n_clients,); 0 for a forgotten client."""
-        left = self.samples_per_client.copy()
-        for client, sample in self.forgotten:
-            left[client] -= sample is not None
-        left[[client for client, sample in self.forgotten if sample is None]] = 0
-        return left
+        return np.add.reduceat(self.kept, self.offsets, dtype=np.int64)
 
     @functools.cached_property
     def kept(self) -> np.ndarray:
@@ -181,47 +143,39 @@ class History:
         most = int(self.samples_per_client[client]) - 1
         return client, checks.integer("sample", sample, 0, most)
 
-    def remaining(self, client: int, r: int | None = None) -> np.ndarray:
+    def remaining(self, client: int) -> np.ndarray:
         """Return the sample numbers that a client has left, ascending.
-
-        With a round r, those that it holds in that round.
 
         Raises
         ------
         ValueError
             If the client never existed.
         """
-        own = self._own(self.existing(client)[0])
-        left = self.kept[own]
-        if r is not None and self.held is not None:
-            left = left & (self.held.entered[own] <= r) & (r < self.held.left[own])
-        return np.flatnonzero(left)
+        return np.flatnonzero(self.kept[self._own(self.existing(client)[0])])
 
     @functools.cached_property
-    def first(self) -> First:
-        """The look-up tables of first use, made once for all draws."""
-        rounds, _, steps, _ = self.batches.shape
-        of_client = np.full(self.n_clients, self.steps)
-        of_sample = np.full(self.samples_per_client.sum(), self.steps)
-        each = np.arange(self.steps).reshape(rounds, 1, steps, 1)
+    def first(self) -> np.ndarray:
+        """The first step that uses each sample, (sum N_k,), T for none; made once for all draws."""
+        steps = np.arange(self.steps).reshape(self.rounds, 1, self.local_steps, 1)
         used = self.offsets[self.clients][:, :, None, None] + self.batches
-        np.minimum.at(of_client, self.clients, each[:, :, 0, 0])
-        np.minimum.at(of_sample, used.reshape(-1), np.broadcast_to(each, used.shape).reshape(-1))
-        return First(of_client, of_sample, self.offsets)
+        first = np.full(self.samples_per_client.sum(), self.steps)
+        np.minimum.at(first, used.reshape(-1), np.broadcast_to(steps, used.shape).reshape(-1))
+        first.setflags(write=False)
+        return first
 
     def first_step(self, client: int, sample: int | None = None) -> int:
         """Return the first step that uses a sample, or begins the first round of a client.
 
         T if none does. Arguments are not checked.
         """
-        if sample is None:
-            return int(self.first.of_client[client])
-        return int(self.first.of_sample[self.first.offsets[client] + sample])
+        if sample is None:  # a round begins with a mini-batch of each of its clients
+            return int(self.first[self._own(client)].min())
+        return int(self.first[self.offsets[client] + sample])
 
     def first_use(self, client: int, sample: int | None = None) -> tuple[int, int] | int | None:
         """Return the first (round, step) that uses a sample, or the first round of a client.
 
-        None means that nothing uses it. This is one look-up, whatever the size of the history.
+        None means that nothing uses it. This is a look-up, whatever the number of rounds.
         Source: FATS, Section 5.3.1.
 
         Raises
@@ -264,45 +218,27 @@ class History:
         return left
 
     def check_left(self) -> None:
-        """Raise ValueError unless a client is left, and each can fill a mini-batch.
-
-        With `held` it must be able to in every round, as each round may draw it.
-        """
-        stays = np.ones(self.n_clients, dtype=bool)
-        stays[[client for client, sample in self.forgotten if sample is None]] = False
-        if not stays.any():
+        """Raise ValueError unless a client is left, and each can fill a mini-batch."""
+        gone = [client for client, sample in self.forgotten if sample is None]
+        stays = np.setdiff1d(np.arange(self.n_clients), gone)
+        if not len(stays):
             raise ValueError("at least one client must be left to train on; all would be forgotten")
         left, least = self.samples_left, self.batch_size
-        for k in np.flatnonzero(stays & (left < least)):
+        for k in stays[left[stays] < least]:
             had = self.samples_per_client[k]
             raise ValueError(
                 f"client={k} would have {left[k]} of its {had} samples left; mini-batches keep "
                 f"batch_size={least}, so that at most {had - least} can be forgotten; or forget "
                 "the client"
             )
-        for r in range(self.rounds if self.held is not None else 0):
-            for k in np.flatnonzero(stays):
-                if (n := len(self.remaining(k, r))) < least:
-                    raise ValueError(
-                        f"client={k} would hold {n} samples in round {r}; it must hold at least "
-                        f"batch_size={least} in every round, as each round may draw it"
-                    )
 
     def check_draws(self) -> None:
-        """Raise ValueError if something is in use that is forgotten, or was not held then."""
+        """Raise ValueError if something is in use that is forgotten."""
         for target in self.forgotten:
             used = self.first_use(*target)
             if used is not None:
                 raise ValueError(
                     f"(client, sample)={target} is forgotten, but still in use at {used}"
-                )
-        for r, slot in np.ndindex(self.clients.shape if self.held is not None else (0, 0)):
-            client = self.clients[r, slot]
-            strange = np.setdiff1d(self.batches[r, slot], self.remaining(client, r))
-            if len(strange):
-                raise ValueError(
-                    f"batches hold sample={strange[0]} of client={client} in round {r}, which that "
-                    "client did not hold then"
                 )
 
     def __repr__(self) -> str:
@@ -321,7 +257,6 @@ def draw_history(
     local_steps: Count,
     rounds: Count,
     rng: np.random.Generator,
-    held: Held | None = None,
 ) -> History:
     """Draw the history of R rounds.
 
@@ -335,15 +270,11 @@ def draw_history(
         N_k, each >= batch_size.
     rng : numpy.random.Generator
         Only its `integers` is used, so that `sflkit.fats.enumeration` can run through all draws.
-    held : Held, optional
-        What the clients hold in each round; by default all of their samples. A `held` that says
-        so draws the same history as none.
 
     Raises
     ------
     ValueError
-        For sizes out of range, or a client with fewer samples than a mini-batch needs (ERRATA 21),
-        with `held` also in a single round.
+        For sizes out of range, or a client with fewer samples than a mini-batch needs (ERRATA 21).
     """
     sizes = client_sizes(samples_per_client, n_clients, 1)
     if sizes.min() < batch_size:
@@ -353,9 +284,7 @@ def draw_history(
         )
     clients = np.zeros((rounds, clients_per_round), dtype=np.int64)
     batches = np.zeros((*clients.shape, local_steps, batch_size), dtype=np.int64)
-    blank = History(clients, batches, sizes, held=_checked(held, sizes, rounds))
-    blank.check_left()
-    return drawn_afresh(blank, 0, checks.generator(rng))
+    return drawn_afresh(History(clients, batches, sizes), 0, checks.generator(rng))
 
 
 def drawn_afresh(history: History, start: int, rng: np.random.Generator) -> History:
@@ -364,8 +293,7 @@ def drawn_afresh(history: History, start: int, rng: np.random.Generator) -> Hist
         return history
     clients, batches = history.clients.copy(), history.batches.copy()
     clients[start:] = draw_clients(history, clients[start:].shape, rng)
-    rounds = np.arange(start, history.rounds)[:, None]
-    batches[start:] = draw_batches(history, clients[start:], history.local_steps, rng, rounds)
+    batches[start:] = draw_batches(history, clients[start:], history.local_steps, rng)
     return replace(history, clients=clients, batches=batches)
 
 
@@ -376,11 +304,7 @@ def draw_clients(history: History, shape: tuple[int, ...], rng: np.random.Genera
 
 
 def draw_batches(
-    history: History,
-    clients: np.ndarray,
-    steps: int,
-    rng: np.random.Generator,
-    rounds: ArrayLike | None = None,
+    history: History, clients: np.ndarray, steps: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Draw mini-batches of what the clients of the slots have left.
 
@@ -393,38 +317,17 @@ def draw_batches(
     steps : int
         Mini-batches of each slot.
     rng : numpy.random.Generator
-    rounds : int array, optional
-        The round of each slot, in a shape that broadcasts to that of `clients`. It is needed where
-        clients hold their samples for a time only.
 
     Returns
     -------
     int64 array (*clients.shape, steps, batch_size)
         Sample numbers, ascending within a mini-batch.
-
-    Raises
-    ------
-    ValueError
-        If `rounds` is missing where it is needed.
     """
-    if history.held is None:
-        of = np.zeros_like(clients)  # all rounds are alike
-    elif rounds is None:
-        raise ValueError(
-            "rounds=None must say the round of each slot: these clients hold their samples for a "
-            "time only"
-        )
-    else:
-        of = np.broadcast_to(rounds, clients.shape)
-    slots = list(zip(clients.reshape(-1).tolist(), of.reshape(-1).tolist()))
-    pools = {slot: history.remaining(*slot) for slot in set(slots)}
-    sizes = np.array([len(pools[slot]) for slot in slots], dtype=np.int64)
-    # Rank i is the i-th sample that is left; ascending ranks stay ascending.
-    ranks = subsets(np.repeat(sizes, steps), history.batch_size, rng)
-    drawn = ranks.reshape(len(slots), steps, history.batch_size)
-    for i, slot in enumerate(slots):
-        drawn[i] = pools[slot][drawn[i]]
-    return drawn.reshape(*clients.shape, steps, history.batch_size)
+    left, own = history.samples_left, clients[..., None, None]
+    ranks = subsets(np.repeat(left[clients], steps), history.batch_size, rng)
+    # Rank i is the i-th sample that its client has left; ascending ranks stay ascending.
+    places = (np.cumsum(left) - left)[own] + ranks.reshape(*clients.shape, steps, -1)
+    return np.flatnonzero(history.kept)[places] - history.offsets[own]
 
 
 def subsets(sizes: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -468,24 +371,6 @@ def pair(name: str, target: object) -> Target:
         f"{name} holds {target!r}; entries must be (client, sample), or (client, None) for a whole "
         "client"
     )
-
-
-def _checked(held: Held | None, sizes: np.ndarray, rounds: int) -> Held | None:
-    """Return what clients of these sizes hold in R rounds as arrays of its own."""
-    if held is None:
-        return None
-    held = Held(*(checks.integers(name, v, ndim=1) for name, v in zip(Held._fields, held)))
-    (entered, left), n = held, int(sizes.sum())
-    if (
-        {len(entered), len(left)} != {n}
-        or (entered > left).any()
-        or (entered.min() < 0 or left.max() > rounds)
-    ):
-        raise ValueError(
-            f"held must hold one number for each of {n} samples, and 0 <= entered <= left "
-            f"<= rounds={rounds}"
-        )
-    return Held(entered.copy(), left.copy())
 
 
 def _check_draws(clients: np.ndarray, batches: np.ndarray, sizes: np.ndarray) -> None:

@@ -166,7 +166,7 @@ def forget(
     asked = request(state, requests, rng, rule)
     if asked is state:
         return state
-    until = asked.owed if asked.status == "pending" else asked.rounds_done
+    until = max(asked.owed, asked.rounds_done)
     return resume(task, clients, asked, until=until, path=path, on_round=on_round)
 
 
@@ -185,8 +185,7 @@ def request(
         All are served together; an empty list changes nothing. They come after the `rounds_done`
         rounds that have run (a request within a round waits for its end): later uses are repaired
         in the history and cost nothing. A sample of a client that leaves at the same time goes with
-        it. Where the clients are caches (`History.held`), a sample is withheld from training: what
-        was held stays.
+        it.
     rng : numpy.random.Generator
         For what the history draws anew; untouched by requests that are refused.
     rule : {"exact", "printed", "minimal", "claim1"} or another name in `forgetting.RULES`
@@ -211,7 +210,7 @@ def request(
     steps = done * old.local_steps
     history, step = forgetting.forget_targets(old, targets, rng, rule, steps_done=steps)
     first = -1 if step is None else step // old.local_steps
-    restart = 0 if method.from_scratch else _restart(old, history, first, done)
+    restart = 0 if method.from_scratch else _first_change(old, history, done)
     history = method.repaired(history, rng)
     samples = [s for _, s in history.forgotten - old.forgotten if s is not None]
     rule = rule if samples and not method.from_scratch else "exact"
@@ -315,14 +314,13 @@ def served_by(state: State, method: str, fisher: Fisher | None = None) -> State:
     return sealed(state, method=method, fisher=fisher or state.fisher)
 
 
-def _restart(old: History, new: History, first: int, done: int) -> int:
-    """Return the first of `done` rounds that must run again, -1 if none must.
+def _first_change(old: History, new: History, done: int) -> int:
+    """Return the first of `done` rounds that is another one now and must run again, -1 for none.
 
     It is that of the first use, unless a rule of one's own has changed rounds before."""
     changed = (old.clients != new.clients).any(axis=1)
     changed |= (old.batches != new.batches).any(axis=(1, 2, 3))
-    again = np.flatnonzero(changed[:done]).tolist() + [first] * (first >= 0)
-    return min(again, default=-1)
+    return int(changed[:done].argmax()) if changed[:done].any() else -1
 
 
 def _first_model(task: federated.Task, start: Any) -> Tensor:

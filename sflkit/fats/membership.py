@@ -125,12 +125,13 @@ def split(config: MembershipConfig, federation: Federation, level: str) -> Split
     """
     checks.choice("level", level, LEVELS)
     rng = generator(config.seed, "samples")
-    orders = [rng.permutation(ids) for ids in federation.clients[: federation.n_clients // 2]]
-    numbers = _trained(federation)
-    if config.mirror:
-        orders = [_mirrored(ids, len(ids) - n) for ids, n in zip(orders, numbers)]
-    trained = [ids[:n] for ids, n in zip(orders, numbers)]
-    unseen = [ids[n:] for ids, n in zip(orders, numbers)]
+    trained, unseen = [], []
+    for ids, n in zip(federation.clients, _trained(federation)):
+        order, rest = rng.permutation(ids), len(ids) - n
+        if config.mirror:  # the first and the last change places
+            order = np.concatenate([order[n:], order[rest:n], order[:rest]])
+        trained.append(order[:n])
+        unseen.append(order[n:])
     if level == "sample":
         part = _shares(config, trained)
         requests = [(k, i) for k, n in enumerate(part) for i in range(n)]
@@ -341,11 +342,6 @@ def _gone_clients(config: MembershipConfig, m: int) -> list[int]:
             f"clients_per_round={config.clients_per_round} must be at most that"
         )
     return generator(config.seed, "requests").permutation(m)[:n_gone].tolist()
-
-
-def _mirrored(ids: np.ndarray, n: int) -> np.ndarray:
-    """Return ids with the first n and the last n of them exchanged, 2 n <= len(ids)."""
-    return np.concatenate([ids[len(ids) - n :], ids[n : len(ids) - n], ids[:n]])
 
 
 def _sizes(config: MembershipConfig, clients: list) -> dict[str, Any]:

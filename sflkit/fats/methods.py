@@ -143,7 +143,7 @@ def draw_fedavg(*, rng: np.random.Generator, **sizes: Any) -> History:
     ----------
     rng : numpy.random.Generator
     **sizes
-        The other keywords of `history.draw_history` but `held`, with K <= n_clients.
+        The other keywords of `history.draw_history`, with K <= n_clients.
 
     Raises
     ------
@@ -162,14 +162,8 @@ def present_clients(history: History) -> np.ndarray:
     Raises
     ------
     ValueError
-        If there are fewer than K, which FedAvg needs, or the clients hold their samples for a time
-        only.
+        If there are fewer than K, which FedAvg needs.
     """
-    if history.held is not None:
-        raise ValueError(
-            "held must be None for FedAvg's baselines, which draw from all samples; FATS can learn "
-            "from caches"
-        )
     present = np.flatnonzero(history.samples_left)
     if len(present) < history.clients_per_round:
         raise ValueError(

@@ -16,7 +16,6 @@ clients         (R, K) int32         clients of the slots
 batches         (R, K, E, b) int32   sample numbers of the mini-batches
 sizes           (M,) int64           samples of each client at the start
 data            (sum N_k,) uint64    digest of each sample, 0 for a forgotten one
-entered, left   (sum N_k,) int64     only where clients are caches: when each sample was held
 model_<round>   (P,) float32         the model before that round
 =============== ===================  ============================================================
 """
@@ -26,7 +25,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import zipfile
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
@@ -38,10 +36,11 @@ from torch import Tensor
 
 from sflkit import checks, paths
 from sflkit.fats.forgetting import EXACT
-from sflkit.fats.history import Held, History
+from sflkit.fats.history import History
 from sflkit.fats.methods import METHODS
 from sflkit.fats.sgd import SGD, Fisher
 
+_PLAIN = ("rate", "every", "method", "owed")  # parts that json holds as they are
 _MIXED = (
     "the state's parts do not belong together: a model, the history or a setting was changed, or "
     "taken from another state; go on from a state as `learn`, `request`, `resume` or `load` "
@@ -230,7 +229,7 @@ def save(state: State, path: Path | str) -> None:
 
     A link is followed, and the file keeps its permissions. It is an npz without pickled objects:
     `about` is a json of the settings, what is forgotten, the log and the digest; the arrays are
-    `clients`, `batches`, `sizes`, `data`, `entered` and `left` of caches, and `model_<round>`.
+    `clients`, `batches`, `sizes`, `data` and `model_<round>`.
 
     Raises
     ------
@@ -261,15 +260,13 @@ def load(path: Path | str) -> State:
     """
     try:
         paths.check_regular(path)  # reading a pipe would wait for ever
-        with zipfile.ZipFile(path) as archive:
-            if any(entry.compress_type for entry in archive.infolist()):
-                raise ValueError("its entries are compressed, which `save` does not do")
         with np.load(path, allow_pickle=False) as file:
+            if any(entry.compress_type for entry in file.zip.infolist()):
+                raise ValueError("its entries are compressed, which `save` does not do")
             return _state(dict(file))
     except FileNotFoundError:
         raise
-    except Exception as error:
-        # A damaged file fails in zipfile, numpy, json or torch, each in ways of its own.
+    except Exception as error:  # damage shows in numpy, json or torch, each in ways of its own
         raise ValueError(f"{str(path)!r} is not a state that can be read: {error}") from error
 
 
@@ -303,24 +300,15 @@ def check_replaces(state: State, path: Path) -> None:
 def _content(state: State) -> dict[str, np.ndarray]:
     """Return the entries of a state's file, as copies."""
     history = state.history
-    about = {
-        "rate": state.rate,
-        "every": state.every,
-        "method": state.method,
-        "sgd": astuple(state.sgd),
-        "fisher": astuple(state.fisher),
-        "owed": state.owed,
-        "forgotten": sorted(history.forgotten, key=str),
-        "log": state.log,
-        "digest": state.digest,
-    }
+    about = {name: getattr(state, name) for name in (*_PLAIN, "log", "digest")}
+    about |= {"sgd": astuple(state.sgd), "fisher": astuple(state.fisher)}
+    about |= {"forgotten": sorted(history.forgotten, key=str)}
     return {
         "about": np.array(json.dumps(about)),
         "clients": history.clients.astype(np.int32),
         "batches": history.batches.astype(np.int32),
         "sizes": history.samples_per_client.copy(),
         **({} if state.data is None else {"data": state.data.copy()}),
-        **({} if history.held is None else history.held._asdict()),
         **{f"model_{r}": model.numpy().copy() for r, model in state.models.items()},
     }
 
@@ -333,23 +321,18 @@ def _state(file: Mapping[str, np.ndarray]) -> State:
             "away and make it anew, with `learn` and then `forget` for what it has forgotten"
         )
     about = json.loads(str(file["about"]))
-    held = Held(file["entered"], file["left"]) if "entered" in file else None
     history = History(
         *(file[name].astype(np.int64) for name in ("clients", "batches", "sizes")),
         frozenset(map(tuple, about["forgotten"])),
-        held,
     )
     state = State(
         history,
-        about["rate"],
-        {int(n[6:]): torch.from_numpy(file[n]) for n in file if n.startswith("model_")},
-        about["every"],
-        about["method"],
-        SGD(*about["sgd"]),
-        Fisher(*about["fisher"]),
-        about["owed"],
-        tuple(Entry(*entry) for entry in about["log"]),
-        file.get("data"),
+        models={int(n[6:]): torch.from_numpy(file[n]) for n in file if n.startswith("model_")},
+        sgd=SGD(*about["sgd"]),
+        fisher=Fisher(*about["fisher"]),
+        log=tuple(Entry(*entry) for entry in about["log"]),
+        data=file.get("data"),
+        **{name: about[name] for name in _PLAIN},
     )
     state = sealed(state)
     if state.digest != about["digest"]:
@@ -379,7 +362,7 @@ def _digest(state: State, fixed: str) -> str:
 def fixed_digest(state: State) -> str:
     """Return the digest of what no round changes: history, what is forgotten, and the data."""
     history = state.history
-    drawn = (history.clients, history.batches, history.samples_per_client, *(history.held or ()))
+    drawn = (history.clients, history.batches, history.samples_per_client)
     parts = [sha256(values) for values in drawn]
     parts += [] if state.data is None else [sha256(state.data)]
     return repr((sorted(history.forgotten, key=str), parts))

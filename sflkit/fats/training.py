@@ -166,28 +166,28 @@ def _count(config: FATSConfig) -> pd.DataFrame:
     steps = config.local_steps
     done = config.request_round or config.rounds
     sets = config.n_requests if config.streaming else 1
-    scratch = done * steps * sets
-    table: dict[str, Any] = {"run": np.arange(config.runs)}
     if METHODS[config.method].build().from_scratch:
-        table |= {"hits": sets, "steps": scratch, "replayed_steps": scratch}
-        return pd.DataFrame(table | {"scratch_steps": scratch})
-    sizes = "clients_per_round batch_size local_steps rounds n_clients".split()
-    asked = ("level", "n_requests", "streaming", "runs")
-    first = first_uses(
-        **{name: getattr(config, name) for name in (*sizes, *asked)},
-        # Requests for clients do not depend on it.
-        samples_per_client=config.samples_per_client or config.batch_size,
-        rng=generator(config.seed, "monte_carlo"),
-    )
+        first = np.zeros((config.runs, sets), dtype=np.int64)
+    else:
+        sizes = "clients_per_round batch_size local_steps rounds n_clients".split()
+        asked = ("level", "n_requests", "streaming", "runs")
+        first = first_uses(
+            **{name: getattr(config, name) for name in (*sizes, *asked)},
+            # Requests for clients do not depend on it.
+            samples_per_client=config.samples_per_client or config.batch_size,
+            rng=generator(config.seed, "monte_carlo"),
+        )
     hit = first < done * steps
     kept = first // steps // config.checkpoint_every * config.checkpoint_every
-    table |= {
-        "hits": hit.sum(axis=1),
-        "steps": np.where(hit, done * steps - first, 0).sum(axis=1),
-        "replayed_steps": np.where(hit, (done - kept) * steps, 0).sum(axis=1),
-        "scratch_steps": scratch,
-    }
-    return pd.DataFrame(table)
+    return pd.DataFrame(
+        {
+            "run": np.arange(config.runs),
+            "hits": hit.sum(axis=1),
+            "steps": np.where(hit, done * steps - first, 0).sum(axis=1),
+            "replayed_steps": np.where(hit, (done - kept) * steps, 0).sum(axis=1),
+            "scratch_steps": done * steps * sets,
+        }
+    )
 
 
 class _Record:

@@ -123,7 +123,7 @@ class RoundRule:
         model = finite_vector("params", params)
         rows = rows_of("updates", updates)
         work = check_work(work, self.n_clients, rows)
-        checks.shape("params", model, tuple(rows.shape[1:]))
+        checks.shape("params", model, tuple(rows.shape[1:]), like="each of updates")
         if weights is not None:
             weights = checks.array("weights", array_of(weights), low=0)
             checks.shape("weights", weights, (len(rows),))

@@ -106,7 +106,7 @@ def build_caches(
         {f"client {k}": (sizes, (config, row)) for k, row in enumerate(long_terms)},
         of_class=("config.capacity", "config.batch_size"),
         of_function=("config", "long_term"),
-        has=("update", "ids", "labels"),
+        protocol=CacheLike,
     )
     for k, made in enumerate(built):
         if unknown := set(needs(made)) - set(NEEDS):

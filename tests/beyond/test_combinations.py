@@ -1,4 +1,4 @@
-"""What the combinations cost and gain: costs, stores, weights, and the declared questions."""
+"""What the combinations gain: stores, weights, and the declared questions."""
 
 import numpy as np
 import pandas as pd
@@ -8,8 +8,7 @@ from companion.claims import BEYOND as QUESTIONS
 from companion.judging.claims import Part
 from companion.judging.questions import Question
 from companion.judging.rules import Holds
-from companion.notebooks import cache_forgetting_costs, n92
-from companion.notebooks.cache_forgetting import PROVED
+from companion.notebooks import n92
 from sflkit.datastreams import training as streams_training
 from sflkit.datastreams.config import DataStreamsConfig
 from sflkit.datastreams.psi import minimize_psi
@@ -17,55 +16,9 @@ from sflkit.osafl.clients import Samples
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.sfl.caches import DRSR, FIFO
 
-SMALL = cache_forgetting_costs.CostsConfig(
-    n_clients=3, clients_per_round=2, batch_size=2, rounds=6, capacity=6, arrivals=2, requests=8
-)
 OSAFL = OSAFLConfig(
     n_clients=4, rounds=5, minibatches=4, capacity_low=30, capacity_high=40, test_size=100
 )
-
-
-def priced(rule, **changes):
-    config = cache_forgetting_costs.CostsConfig(**{**_fields(SMALL), "rule": rule, **changes})
-    return cache_forgetting_costs.run(config).set_index("reading")
-
-
-def _fields(config):
-    return {name: getattr(config, name) for name in config.__dataclass_fields__}
-
-
-@pytest.mark.parametrize("rule", ["fifo", "lazy", cache_forgetting_costs.ARCHIVE])
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_where_one_sample_takes_the_place_both_readings_cost_the_same(rule, seed):
-    """Only mini-batches with the sample change: it is replaced by one other in either reading."""
-    found = priced(rule, seed=seed)
-    for column in ("free", "redone", "batches"):
-        assert found.loc["withheld", column] == found.loc["never arrived", column]
-
-
-@pytest.mark.parametrize("rule", [*PROVED, cache_forgetting_costs.ARCHIVE])
-def test_costs_are_shares(rule):
-    found = priced(rule)
-    assert list(found.index) == ["withheld", "never arrived"]
-    assert found[["free", "redone"]].stack().between(0, 1).all()
-    assert (found["redone"] <= 1 - found["free"]).all()
-    if rule in (cache_forgetting_costs.ARCHIVE, "lazy"):  # what these hold stays
-        assert found["dropped"].dropna().eq(0).all()
-
-
-def test_with_one_round_a_hit_costs_all_of_them():
-    found = priced("archive", rounds=1, clients_per_round=9)
-    assert (found["redone"] == 1 - found["free"]).all() and found["redone"].gt(0).all()
-
-
-def test_the_streams_bring_a_full_cache_first():
-    streams = cache_forgetting_costs.draw_streams(SMALL)
-    assert len(streams) == 3
-    for stream in streams:
-        assert np.bincount(stream.arrival).tolist() == [6, 2, 2, 2, 2, 2]
-        assert len(set(stream.labels.tolist())) <= 3
-    again = cache_forgetting_costs.draw_streams(SMALL)
-    assert all((a.labels == b.labels).all() for a, b in zip(streams, again, strict=True))
 
 
 def test_long_term_shares_are_stationary():
@@ -143,7 +96,7 @@ def test_evidence_by_hand():
 
 
 def test_questions_are_ours_and_every_part_is_judged():
-    assert len(QUESTIONS) == 3
+    assert len(QUESTIONS) == 2
     for name, question in QUESTIONS.items():
         assert question.name == name
         assert all(part.role == "beyond" for part in question.parts)
@@ -156,23 +109,3 @@ def test_questions_are_ours_and_every_part_is_judged():
         Question("name", "word " * 121, QUESTIONS["OSAFL on DRSR caches"].parts, "nothing")
     own = Question("name", "text", (Part("key", "It holds", Holds(), role="beyond"),), "no")
     assert "It holds: yes" in str(own.judge({"key": True}))
-
-
-def test_fractions_are_read():
-    frame = pd.DataFrame(
-        [
-            dict(rule=rule, withheld="0", never_arrived="0", unaware="3/8" if i else "0")
-            for rule in PROVED
-            for i in range(2)
-        ]
-    )
-    rows = [
-        dict(seed=s, rule=r, reading=reading, redone=x + s)
-        for s in (0, 1)
-        for r, x in (("drsr", 0.2), (cache_forgetting_costs.ARCHIVE, 0.3))
-        for reading in ("withheld", "never arrived")
-    ]
-    found = n92.forgetting_evidence({"proofs": frame, "costs": pd.DataFrame(rows)})
-    assert found["unaware"] == dict.fromkeys(PROVED, True)
-    np.testing.assert_allclose(found["cheaper"], ([0.3, 1.3], [0.2, 1.2]))
-    assert not found["withheld"][0].any()

@@ -162,7 +162,7 @@ SHARED = Kept(np.array)
     [
         (FIFO(4, 2), r"finished object.*def make\(client, most\): return FIFO"),
         (3, r"cache=3 must be a class, .* or a function \(client, most\)"),
-        (lambda m, most: None, "made None, which lacks ids, update"),
+        (lambda m, most: None, r"lacks ids, update; see sflkit\.datastreams\.arrivals\.Memory"),
         (lambda m, most: SHARED, "one Kept object for client 2 and client 3"),
         (lambda m, most: Kept(lambda seen: [0]), r"client 2 holds rows \[0\] more often than"),
         (lambda m, most: Kept(lambda seen: seen[:1] * 2), "more often than they arrived there"),

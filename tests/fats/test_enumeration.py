@@ -29,20 +29,6 @@ def test_outcomes_are_all_and_add_up():
         list(outcomes(lambda rng: rng.random()))
 
 
-def test_ranks_are_all_orders_and_only_where_asked():
-    """Three numbers have six orders, each with probability 1/6; none has one."""
-
-    def run(rng):
-        return tuple(np.argsort(rng.random(3)).tolist()) + tuple(rng.random(0))
-
-    found = dict(outcomes(run, ranks=True))
-    assert found == dict.fromkeys(itertools.permutations(range(3)), Fraction(1, 6))
-    with pytest.raises(NotImplementedError, match="random"):
-        list(outcomes(run))
-    with pytest.raises(NotImplementedError, match="normal"):
-        list(outcomes(lambda rng: rng.normal(), ranks=True))
-
-
 def test_training_again_from_the_start_by_hand():
     """Two clients of two samples, one draw, one step, one sample: four histories of 1/4 each.
 

@@ -85,8 +85,8 @@ def test_recompute_rate_is_the_exact_one():
     histories = [draw_history(**setting, rng=rng) for _ in range(40)]
     exact = stability(**setting)
     for rates, p in (
-        ([(h.first.of_sample < h.steps).mean() for h in histories], exact.p_sample),
-        ([(h.first.of_client < h.steps).mean() for h in histories], exact.p_client),
+        ([(h.first < h.steps).mean() for h in histories], exact.p_sample),
+        ([np.isin(np.arange(300), h.clients).mean() for h in histories], exact.p_client),
     ):
         error = np.std(rates, ddof=1) / math.sqrt(len(rates))
         assert abs(np.mean(rates) - p) < 4 * error and error < 0.005

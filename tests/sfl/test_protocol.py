@@ -127,8 +127,8 @@ def test_a_finished_object_is_refused_with_the_way_out(cache, run_it):
         ("fifo", r"cache='fifo' must be a class, .* or a function \(config, long_term\)"),
         (SRSR, r"SRSR cannot be called with \(config.capacity, config.batch_size\).*'theta'"),
         (lambda shares: FIFO(20, 10), r"cannot be called with \(config, long_term\)"),
-        (lambda config, long_term: None, r"made None, which lacks update, ids, labels"),
-        (NoCache, "lacks update, ids, labels; derive your rule from sflkit.sfl.caches.Cache"),
+        (lambda config, long_term: None, r"made None, which lacks ids, labels, update"),
+        (NoCache, "lacks ids, labels, update; see sflkit.sfl.protocol.CacheLike"),
     ],
 )
 def test_what_makes_no_cache_is_refused(cache, message):
