@@ -11,14 +11,7 @@ import numpy as np
 
 from sflkit import checks
 from sflkit.osafl import alternation
-from sflkit.osafl.devices import (
-    ROUNDING,
-    Allocation,
-    Devices,
-    Link,
-    finish,
-    uplink_rate,
-)
+from sflkit.osafl.devices import ROUNDING, Allocation, Devices, Link, finish, uplink_rate
 
 _HALVINGS = 64  # of an interval of time, whose ends are then neighbouring floats
 
@@ -141,8 +134,4 @@ def _power(devices: Devices, link: Link, uplink_s: np.ndarray) -> np.ndarray:
     if not link.payload_bits:
         return np.zeros(uplink_s.shape)
     with np.errstate(all="ignore"):
-        power = (
-            np.expm1(link.payload_bits * np.log(2) / (link.bandwidth_hz * uplink_s))
-            / devices.snr_per_watt
-        )
-    return np.fmin(power, devices.max_tx_watt)
+        return np.fmin(alternation.uplink_power(devices, link, uplink_s), devices.max_tx_watt)

@@ -116,15 +116,22 @@ def lemma2(devices: Devices, link: Link, local_steps: ArrayLike, tx_watt: ArrayL
         return devices.cycles_per_step * local_steps / left
 
 
+def uplink_power(devices: Devices, link: Link, uplink_s: np.ndarray) -> np.ndarray:
+    """Return the power in W that sends the payload in `uplink_s`, whatever the devices have.
+
+    It is the inverse of `devices.uplink_rate`: (2^(payload / (omega u)) - 1) / snr.
+    """
+    exponent = link.payload_bits * np.log(2) / (link.bandwidth_hz * uplink_s)
+    return np.expm1(exponent) / devices.snr_per_watt
+
+
 @checked_choices
 def least_power(
     devices: Devices, link: Link, local_steps: ArrayLike, cpu_hz: ArrayLike
 ) -> np.ndarray:
     """Return the power (10c) in W that sends within what computing leaves of the deadline."""
     left = link.deadline_s - devices.cycles_per_step * local_steps / cpu_hz
-    return (
-        np.expm1(link.payload_bits * np.log(2) / (link.bandwidth_hz * left)) / devices.snr_per_watt
-    )
+    return uplink_power(devices, link, left)
 
 
 @checked_choices

@@ -155,10 +155,6 @@ class CentralisedConfig:
 
     @model_validator(mode="after")
     def _agree(self) -> CentralisedConfig:
-        if self.hidden is not None and self.model not in ("mlp", "cnn"):
-            raise ValueError(
-                f"hidden={self.hidden!r} has no meaning for model={self.model!r}; it must be None"
-            )
         checks.integer("capacity_low", self.capacity_low, self.max_arrivals + 1)
         checks.integer("capacity_high", self.capacity_high, self.capacity_low)
         checks.real("arrival_high", self.arrival_high, self.arrival_low)

@@ -28,8 +28,8 @@ read it. A rule of your own is one class and one row:
 
     RULES.add("mean", Rule(Mean, "mean update", options=("n_clients",)))
 
-The options are keywords of the class, out of n_clients, sizes, never_joined, chi, and the
-hyper-parameters of `config.HYPER`.
+The options are keywords of the class: fields of the config, such as n_clients, never_joined, chi
+and the hyper-parameters of `config.HYPER`, or the clients' sizes.
 
 | code        | symbol              | shape                 | meaning                              |
 |-------------|---------------------|-----------------------|--------------------------------------|

@@ -168,12 +168,7 @@ def make_rule(
     checks.shape("sizes", checks.array("sizes", sizes, above=0), (config.n_clients,))
     if server is not None:
         return own.build_server(server, config, sizes / sizes.sum())
-    given = {
-        "n_clients": config.n_clients,
-        "sizes": sizes,
-        "never_joined": config.never_joined,
-        "chi": config.chi,
-    } | config.hyper
+    given = vars(config) | config.hyper | {"sizes": sizes}
     return RULES[config.rule].make(**given)
 
 

@@ -282,8 +282,6 @@ def exact_discrepancy(
     """
     _stationary("exact_discrepancy", stream)
     if weights is None:
-        if rule is None or t is None or cache_rounds is None:
-            raise ValueError("exact_discrepancy needs rule, t and cache_rounds, or weights")
         a = rule_weights(rule, t, cache_rounds=cache_rounds, theta=theta)
     else:
         given = {"rule": rule, "t": t, "cache_rounds": cache_rounds, "theta": theta}

@@ -233,7 +233,7 @@ class GivenStream:
                 f"stream holds arrivals in {rounds} rounds of its clients; each needs one"
             )
         if not self.are_counts:
-            checks.simplex("stream", self.given[sums > 0], ndim=2)
+            checks.simplex("stream (floats are shares)", self.given[sums > 0], ndim=2)
         elif sums.max() <= 1:
             raise ValueError("stream holds integers, one sample at most; label shares are floats")
         totals = self.given.sum(axis=0)
@@ -252,7 +252,7 @@ class GivenStream:
         ValueError
             As `LabelStream.sample`, if there are fewer rounds, or if more arrives.
         """
-        rounds = checks.integer("rounds", rounds, 1, len(self.given))
+        rounds = checks.integer("what the stream has: rounds", rounds, 1, len(self.given))
         sizes, given = _sizes(batch_size, rounds), self.given[:rounds]
         _, count_rng = checks.generator(rng).spawn(2)
         exact = checks.flag("exact", exact)

@@ -30,30 +30,6 @@ def test_strategies_by_hand():
         assert client_importance(f"p_hist={share}", n, FOUR)[FOUR].sum() == pytest.approx(share)
 
 
-def test_importance_of_an_arm():
-    fed = random_federation([5, 3, 7, 11], 2)
-    np.testing.assert_allclose(
-        client_importance("uniform", fed.sizes, fed.historical), np.array([5, 3, 7, 11]) / 26
-    )
-    np.testing.assert_allclose(
-        client_importance("p_hist=0.5", fed.sizes, fed.historical),
-        [5 / 16, 3 / 16, 7 / 36, 11 / 36],
-    )
-    np.testing.assert_allclose(
-        client_importance("p_hist=1", fed.sizes, fed.historical),
-        client_importance("historical", fed.sizes, fed.historical),
-    )
-    for c_ratio in (0.5, 2.0):
-        np.testing.assert_allclose(
-            client_importance("ours", fed.sizes, fed.historical, c_ratio=c_ratio),
-            minimize_psi([5, 3, 7, 11], [True, True, False, False], 1.0, c_ratio).p,
-        )
-        np.testing.assert_allclose(
-            client_importance("fresh", fed.sizes, fed.historical, c_ratio=c_ratio),
-            [0, 0, 7 / 18, 11 / 18],
-        )
-
-
 def test_arms_are_names_or_shares():
     assert [parse_arm(name) for name in ("fresh", "ours")] == [("fresh", None), ("ours", None)]
     assert parse_arm("p_hist=0.25") == ("p_hist", 0.25) and parse_arm("p_hist=1") == ("p_hist", 1.0)

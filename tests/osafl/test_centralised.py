@@ -282,8 +282,8 @@ def test_divergence_is_named():
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match="hidden=8 has no meaning for model='linear'"):
-        small(hidden=8)
+    with pytest.raises(ValueError, match="hidden=8 is no option of model 'linear'"):
+        run(small(hidden=8))
     with pytest.raises(ValueError, match="n_clients=5"):  # 5 x 301 samples are more than digits has
         run(small(capacity_high=300))
     with pytest.raises(ValueError, match="arm='x'"):

@@ -14,14 +14,6 @@ def rng(seed=0):
     return np.random.default_rng(seed)
 
 
-def test_source_gives_every_sample_once_before_any_twice():
-    source = sampling.SampleSource(LABELS, rng())
-    # Class 0 holds ids 0, 1, 2; class 1 ids 3, 4; class 2 id 5.
-    first = np.concatenate([source.draw([2, 1, 0]), source.draw([1, 1, 1])])
-    assert sorted(first) == [0, 1, 2, 3, 4, 5]
-    assert sorted(source.draw([3, 2, 1])) == [0, 1, 2, 3, 4, 5]
-
-
 def test_source_reshuffles_after_a_full_pass():
     source = sampling.SampleSource(np.zeros(50, int), rng())
     passes = [source.draw([50]).tolist() for _ in range(2)]
@@ -29,13 +21,6 @@ def test_source_reshuffles_after_a_full_pass():
     # A draw shuffles its result, so compare orders through single draws.
     orders = [[int(source.draw([1])[0]) for _ in range(50)] for _ in range(2)]
     assert orders[0] != orders[1] and sorted(orders[0]) == sorted(orders[1])
-
-
-def test_source_spans_passes_within_one_draw():
-    drawn = sampling.SampleSource(LABELS, rng()).draw([7, 0, 3])
-    # 7 = 2 * 3 + 1 passes over class 0, 3 passes over the single sample of class 2
-    counts = np.bincount(drawn, minlength=6)
-    assert sorted(counts[:3]) == [2, 2, 3] and counts[5] == 3 and counts[3:5].sum() == 0
 
 
 def test_source_mixes_labels_within_a_batch():
