@@ -89,7 +89,7 @@ def published_parameters() -> dict[str, dict[str, Any]]:
 
     Raises
     ------
-    ValueError
+    gate.GateError
         If the file cannot be read; the message names it and the way out.
     """
     return _values(_file())
@@ -174,11 +174,14 @@ def _frame(split: dict[str, list]) -> pd.DataFrame:
 def _values(file: Path) -> dict[str, Any]:
     """Return what a file of values by name holds; nothing where it is missing."""
     try:
-        return json.loads(paths.read(file))
+        found = json.loads(paths.read(file))
+        if not isinstance(found, dict):
+            raise ValueError(f"it holds {type(found).__name__}, and no values by name")
+        return found
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
-        raise ValueError(f"{file}: {error}; `git checkout -- {file}` brings it back") from None
+        raise gate.GateError(f"{file}: {error}; `git checkout -- {file}` brings it back") from None
 
 
 def _file() -> Path:

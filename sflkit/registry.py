@@ -65,6 +65,20 @@ class Rule:
         if not isinstance(self.label, str) or not self.label:
             raise ValueError(f"label={self.label!r} of a Rule must be the text of a legend")
 
+    def make(self, *args: Any, **given: Any) -> Any:
+        """Return what `build` makes of `args` and of those of `given` that the options name.
+
+        Raises
+        ------
+        ValueError
+            If an option is none of `given`.
+        """
+        if unknown := [name for name in self.options if name not in given]:
+            raise ValueError(
+                f"options={unknown} of {self.label!r} must be among {', '.join(map(repr, given))}"
+            )
+        return self.build(*args, **{name: given[name] for name in self.options})
+
 
 _tables: list[weakref.ref[Registry]] = []
 

@@ -28,16 +28,8 @@ def test_other_values_are_refused(monkeypatch, bad):
             call()
 
 
-@pytest.mark.parametrize("bad", [0, -2, 1.5, True])
-def test_bad_thread_counts(bad):
-    with pytest.raises(ValueError, match=f"threads={bad} must be an integer >= 1"):
-        machine.thread_count(bad)
-
-
 def test_device(monkeypatch):
     assert machine.device("cpu") == torch.device("cpu")
-    with pytest.raises(ValueError, match="device='tpu' must be one of 'auto', 'cpu', 'cuda'"):
-        machine.device("tpu")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert machine.device() == torch.device("cpu")
     with pytest.raises(ValueError, match="device='cuda' but torch sees no GPU"):

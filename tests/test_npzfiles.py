@@ -77,26 +77,3 @@ def test_what_is_no_npz_is_refused(tmp_path):
     for path in tmp_path.iterdir():
         with pytest.raises(ValueError, match=r"\w"):
             npzfiles.read_npz(path)
-
-
-def test_damage_is_a_value_error(tmp_path):
-    np.savez_compressed(tmp_path / "whole.npz", x=np.arange(5000) ** 2, y=np.ones(10))
-    whole = (tmp_path / "whole.npz").read_bytes()
-    path = tmp_path / "damaged.npz"
-    rng = np.random.default_rng(0)
-    refused = 0
-    for i in range(300):
-        content = bytearray(whole)
-        if i % 3:
-            content[int(rng.integers(len(content)))] ^= 1 << int(rng.integers(8))
-        else:
-            del content[int(rng.integers(len(content))) :]
-        path.write_bytes(content)
-        try:
-            read = npzfiles.read_npz(path)
-        except ValueError:
-            refused += 1
-        else:  # a bit that no reader looks at, such as a date, or the name of an array
-            for values in read.values():
-                assert values.tobytes() in ((np.arange(5000) ** 2).tobytes(), np.ones(10).tobytes())
-    assert refused > 250

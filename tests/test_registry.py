@@ -23,6 +23,12 @@ def test_rows_keep_their_order_and_are_found_by_name(rules):
     assert "a" in rules and "c" not in rules and 3 not in rules and rules.get("c") is None
 
 
+def test_a_row_takes_the_options_that_it_names(rules):
+    assert rules["a"].make([("b", 2)], theta=1, seed=0) == {"b": 2, "theta": 1}
+    with pytest.raises(ValueError, match=r"options=\['theta'\] of 'A' must be among 'seed'"):
+        rules["a"].make(seed=0)
+
+
 def test_an_unknown_name_lists_the_known_ones(rules):
     for name in ("c", None, ["a"]):
         with pytest.raises(ValueError, match=r"cache rule .* must be one of 'b', 'a'"):

@@ -31,13 +31,19 @@ from sflkit import paths
 from sflkit.runs import archive, store, sums
 
 _BACK = "`git checkout -- {}` brings it back"
-_WHOLE = (  # as after a kill between an archive and its digests
-    "its runs are whole, so where they were published since: cd data/results && sha256sum *.xz "
-    "derived.json bench/*.csv > SHA256SUMS; else"
-)
-_SUMS = "where the change is meant: cd {} && sha256sum *.csv > SHA256SUMS"
+_RESULTS, _PRINTED, _FIGURES = "data/results", "data/paper_values", "figures"
+_ANEW = {  # digests of what lies in a folder
+    folder: f"cd {folder} && sha256sum {files} > {sums.NAME}"
+    for folder, files in {
+        _RESULTS: "*.xz derived.json bench/*.csv",
+        _PRINTED: "*.csv",
+        _FIGURES: "*.csv *.json *.png",
+    }.items()
+}
+_WHOLE = "its runs are whole, so where they were published since: {}; else"  # as after a kill
 _DRAW = "`make figures` makes it anew"
-_KEPT = (sums.NAME, *recorded.COLUMNS, "overview.png")  # what nothing makes anew where it differs
+# what nothing makes anew where it differs
+_KEPT = (sums.NAME, *recorded.COLUMNS, "overview.png", "parameters.json")
 
 _WRITE = "`sflkit verdicts --write-readme` writes it anew"
 
@@ -76,6 +82,14 @@ def damages() -> list[Damage]:
     return found
 
 
+def _way(folder: str, file: Path, said: str, way: str) -> str:
+    """Return the way out where a file differs from its digest, `way`, or has none, or is gone."""
+    if said == sums.UNKNOWN or file.name == sums.NAME:
+        back = _BACK.format(f"{folder}/{sums.NAME}")
+        return f"{back}; where what lies there is meant: {_ANEW[folder]}"
+    return way if file.exists() else f"{way}; where it is to be gone: {_ANEW[folder]}"
+
+
 def in_short(found: list[Damage]) -> str:
     """Return one line on what `damages` found."""
     if not found:
@@ -96,12 +110,14 @@ def runs(root: Path) -> Iterator[Damage]:
     for experiment in archive.experiments(folder):
         rows, records = archive.files_of(experiment, folder)
         said = _in_archive(experiment, folder)
-        ways = {file: _BACK if said else f"{_WHOLE} {_BACK}" for file in (rows, records)}
-        if said and not ways.keys() & wrong.keys():
+        if said and not {rows, records} & wrong.keys():
             yield Damage(records, said, _BACK)
-        for file in ways.keys() & wrong.keys():
-            yield Damage(file, wrong.pop(file), ways[file])
-    yield from (Damage(file, said, _BACK) for file, said in wrong.items())
+        for file in {rows, records} & wrong.keys():
+            differs, whole = wrong.pop(file), f"{_WHOLE.format(_ANEW[_RESULTS])} {_BACK}"
+            way = _BACK if said else _way(_RESULTS, file, differs, whole)
+            yield Damage(file, differs, way)
+    for file, said in wrong.items():
+        yield Damage(file, said, _way(_RESULTS, file, said, _BACK))
 
 
 def _in_archive(experiment: str, folder: Path) -> str:
@@ -115,10 +131,11 @@ def _in_archive(experiment: str, folder: Path) -> str:
 def paper_values(root: Path) -> Iterator[Damage]:
     """Compare data/paper_values with its digests, and read every table."""
     folder = paths.paper_values()
-    way = f"{_BACK}; {_SUMS.format(folder.relative_to(root))}"
+    way = f"{_BACK}; where the change is meant: {_ANEW[_PRINTED]}"
     files = sorted(folder.glob("*.csv"))
     wrong = dict(sums.damages(folder, [file.name for file in files]))
-    yield from (Damage(file, said, way) for file, said in wrong.items())
+    for file, said in wrong.items():
+        yield Damage(file, said, _way(_PRINTED, file, said, way))
     for file in files:
         read = tables.paper_curve if "-fig" in file.stem else tables.paper_values
         try:
@@ -137,11 +154,12 @@ def figures(root: Path) -> Iterator[Damage]:
     files = [file.name for end in ("png", "csv", "json") for file in folder.glob(f"*.{end}")]
     wrong = dict(sums.damages(folder, [*files, *recorded.COLUMNS]))
     for file, said in wrong.items():
-        yield Damage(file, said, _BACK if file.name in _KEPT else f"{_BACK}, {_DRAW}")
+        way = _BACK if file.name in _KEPT else f"{_BACK}, {_DRAW}"
+        yield Damage(file, said, _way(_FIGURES, file, said, way))
     if not front_picture.is_current():
         said = "it, or overview.json, is not what was drawn from the numbers beside it"
         yield Damage(folder / "overview.png", said, _WRITE)
-    books = {book.name: book for book in gate.notebooks()}
+    books, damaged = _books()
     there = paths.published()
     read = (archive.read(name, there).records for name in archive.experiments(there))
     published = {key for records in read for key in records}
@@ -149,6 +167,8 @@ def figures(root: Path) -> Iterator[Damage]:
         if file.name in ("overview.json", "parameters.json"):
             continue
         passport = json.loads(paths.read(file))
+        if passport["notebook"] in damaged:  # which `parameters` names
+            continue
         book = books.get(passport["notebook"])
         if book is None or (book.artefacts and file.stem not in book.artefacts):
             yield Damage(file, f"{passport['notebook']} is no notebook that draws it", _BACK)
@@ -164,10 +184,10 @@ def verdicts(root: Path) -> Iterator[Damage]:
     file = root / "figures" / "verdicts.csv"
     claims, parts = declared(), {}
     try:
-        tables = [recorded.read_table(file.with_name(name)) for name in recorded.COLUMNS]
+        found = [recorded.read_table(file.with_name(name)) for name in recorded.COLUMNS]
     except recorded.DamagedTable:  # which `figures` names
         return
-    said, judged = (table.to_dict("records") for table in tables)
+    said, judged = (table.to_dict("records") for table in found)
     for part in judged:
         parts.setdefault(part["artefact"], []).append(part)
     rows = {row["artefact"]: row for row in said}
@@ -208,12 +228,32 @@ def _differs(claim: Claim, row: Mapping[str, str], parts: list[Mapping[str, str]
 
 def parameters(root: Path) -> Iterator[Damage]:
     """Compare figures/parameters.json with the notebooks' parameters cells."""
-    known, cells = story.published_parameters(), story.of_cells(gate.notebooks())
-    if other := sorted(name for name in known | cells if known.get(name) != cells.get(name)):
+    books, damaged = _books()
+    yield from damaged.values()
+    file = root / "figures" / "parameters.json"
+    try:
+        known, cells = story.published_parameters(), story.of_cells(list(books.values()))
+    except gate.GateError:
+        yield Damage(file, "it holds no parameters by notebook", _BACK)
+        return
+    names = sorted((known | cells).keys() - damaged.keys())
+    if other := [name for name in names if known.get(name) != cells.get(name)]:
         said = f"the parameters cells say otherwise of {', '.join(other)}"
         only = " ".join(name[:2] for name in other)
         way = f'{_BACK}, `make figures ONLY="{only}"` publishes what they say'
-        yield Damage(root / "figures" / "parameters.json", said, way)
+        yield Damage(file, said, way)
+
+
+def _books() -> tuple[dict[str, gate.Notebook], dict[str, Damage]]:
+    """Return by name the notebooks that can be read, and what is wrong with the others."""
+    books, damaged = {}, {}
+    for book in gate.notebooks():
+        try:
+            _ = book.parameters
+            books[book.name] = book
+        except gate.GateError as error:
+            damaged[book.name] = Damage(book.path, str(error), _BACK)
+    return books, damaged
 
 
 def pages(root: Path) -> Iterator[Damage]:
@@ -226,7 +266,8 @@ def pages(root: Path) -> Iterator[Damage]:
         except recorded.DamagedTable:
             yield Damage(page, "it hangs on verdicts that are damaged", "mend these first")
         except (OSError, ValueError) as error:
-            yield Damage(page, str(error), _BACK)
+            if not (isinstance(error, gate.GateError) and _books()[1]):  # which `parameters` names
+                yield Damage(page, str(error), _BACK)
 
 
 PARTS: tuple[Callable[[Path], Iterator[Damage]], ...] = (

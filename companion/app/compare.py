@@ -16,6 +16,8 @@ from sflkit import paths
 SETTINGS = "settings.json"  # of a run: its notebook and the value of each parameter
 PUBLISHED = "published"
 _LINES = 12  # of a figure, at most, that a table of means tells apart
+# Columns whose mean says nothing: where a point lies and how far and of how many it is a mean.
+_BESIDE = ["round", "index", "seed", "seeds", "count", "std", "low", "high"]
 
 
 class Run(NamedTuple):
@@ -87,11 +89,12 @@ def _page(notebook: str, a: Run, b: Run, folder: Path) -> str:
 
 
 def _means(artefact: str, a: Run, b: Run) -> str:
-    """Return the mean of each numeric column behind a figure, in both runs, as a table.
+    """Return the mean of each measured column behind a figure, in both runs, as a table.
 
     Where a column of words tells a few lines apart, such as the rules, each has means of its own.
     """
-    found = {run.name: pd.read_csv(run.figures / f"{artefact}.csv") for run in (a, b)}
+    read = {run.name: pd.read_csv(run.figures / f"{artefact}.csv") for run in (a, b)}
+    found = {name: frame.drop(columns=_BESIDE, errors="ignore") for name, frame in read.items()}
     words = [
         name
         for name, column in found[a.name].items()
@@ -104,5 +107,5 @@ def _means(artefact: str, a: Run, b: Run) -> str:
     else:
         means = {name: frame.mean(numeric_only=True) for name, frame in found.items()}
         named = ["mean of"]
-    table = pd.DataFrame(means).rename_axis(named).reset_index()
+    table = pd.DataFrame(means).dropna(how="all").rename_axis(named).reset_index()
     return markdown(table.map(lambda cell: f"{cell:.4g}" if isinstance(cell, float) else cell))

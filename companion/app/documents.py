@@ -28,8 +28,14 @@ class _Cell(BaseModel):
     metadata: _Tags
 
 
+class _Own(BaseModel):
+    artefacts: list[str] = []
+    minutes: float | None = None
+    plan: str | None = None
+
+
 class _About(BaseModel):
-    sflkit: dict = {}
+    sflkit: _Own = _Own()
 
 
 class _Notebook(BaseModel):

@@ -13,10 +13,12 @@ import functools
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from queue import Empty
 from typing import Any
 
 from companion.app import gate
+from sflkit import paths
 
 CELL_SECONDS = "SFLKIT_CELL_SECONDS"  # how long one cell may take, 0 for ever
 _CELL_SECONDS = 900  # no cell takes a minute on two cores where published runs are read
@@ -101,13 +103,24 @@ def watched(name: str, limit: int | None) -> Iterator[dict[str, Any]]:
     except (AssertionError, RuntimeError) as error:
         if not cells:
             raise NotebookFailed(
-                f"{name}: the kernel did not start within {_START_SECONDS} s: {error}"
+                f"{name}: the kernel did not start within {_START_SECONDS} s: {error}{_no_home()}"
             ) from None
         if not isinstance(error, AssertionError | DeadKernelError):
             raise
         raise NotebookFailed(
             f"{name}, cell [{cells}]: the kernel died or fell silent; did memory run out?"
         ) from None
+
+
+def _no_home() -> str:
+    """Return what is wrong with the folder that a kernel cannot start without, and what to set."""
+    from IPython.paths import get_ipython_dir
+
+    try:
+        paths.check_writable(Path(get_ipython_dir()) / "profile_default")
+    except paths.CannotWrite as error:
+        return f"; {error}; set IPYTHONDIR to a folder that can be written"
+    return ""
 
 
 @functools.cache

@@ -1,18 +1,16 @@
 """Counter-examples: what an erratum shows, as a table of readings of one statement.
 
-Each paper's package has a module `errata` with a function per erratum that numbers can show, and
-`EXAMPLES` of them. It returns a `CounterExample`: one sentence of the paper, the values that its
-printed reading and the corrected one lead to in a small case, and what the sentence asks of them.
-Notebook 91 shows them all and asserts what they show.
+Notebook 91 makes a `CounterExample` of every erratum that numbers can show: one sentence of the
+paper, the values that its printed reading and the corrected one lead to in a small case, and what
+the sentence asks of them, found on a way of its own.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -118,22 +116,13 @@ class CounterExample:
         return f"<erratum {self.number}: {told}>"
 
 
-class Examples(dict[int, Callable[[], CounterExample]]):
+class Examples(dict[int, CounterExample]):
     """The counter-examples of a paper by the number of their erratum."""
 
-    def of(self, number: int) -> Callable[[Callable], Callable]:
-        """Say which erratum the function below shows; `counter_example` is what it returns."""
-
-        def add(show: Callable[[], CounterExample]) -> Callable[[], CounterExample]:
-            self[number] = functools.wraps(show)(lambda: replace(show(), number=number))
-            return self[number]
-
-        return add
-
-
-def counter_example(statement: str, *readings: Reading) -> CounterExample:
-    """Return a counter-example; `Examples.of` gives it its number."""
-    return CounterExample(0, statement, readings)
+    def show(self, number: int, statement: str, *readings: Reading) -> CounterExample:
+        """Return a counter-example, and keep it."""
+        self[number] = CounterExample(number, statement, readings)
+        return self[number]
 
 
 class Erratum(NamedTuple):
@@ -205,7 +194,7 @@ def picture(
     looks = {"printed": ("s", "#D55E00"), "corrected": ("o", "#0072B2")}
     for role, (marker, color) in looks.items():
         points = [
-            (float(np.clip(_ratio(reading), 1 / largest, largest)), place)
+            (float(np.clip(ratio(reading), 1 / largest, largest)), place)
             for place, example in enumerate(examples)
             for reading in example.of(role)
         ]
@@ -221,7 +210,7 @@ def picture(
     return fig
 
 
-def _ratio(reading: Reading) -> float:
+def ratio(reading: Reading) -> float:
     """Return the factor by which a reading is off, above 1 for a wrong one with ≤, ≥ or >.
 
     Where there is none, since 0 is asked for or one of the two is negative, it is infinite, or 1

@@ -57,26 +57,26 @@ def read_table(file: Path) -> pd.DataFrame:
 def put_rows(folder: Path, artefact: str, rows: Mapping[str, Iterable[Mapping]]) -> None:
     """Replace all rows of an artefact in tables, which are sorted by it.
 
-    Digests are not asked for, so that a write that failed can be made again: whatever publishes
-    reads the tables before it begins.
-
     Raises
     ------
     DamagedTable
-        If a table or the digests cannot be read; all of them stay as they are.
+        If the digests cannot be read, or a table differs from its own, unless the rows make it what
+        the digest is of: so a write that failed can be made again. All stay as they are.
     """
     texts = {}
     with paths.lock(folder / "verdicts.csv"):
-        _digests(folder)
+        known = _digests(folder)
         for name, new in rows.items():
             old = _read(folder / name, whole=False).to_dict("records")
             kept = [row for row in old if row["artefact"] != artefact]
             both = sorted([*kept, *new], key=lambda row: natural_key(row["artefact"]))
             frame = pd.DataFrame(both, columns=COLUMNS[name])
-            texts[name] = frame.to_csv(index=False, lineterminator="\n")
+            texts[name] = frame.to_csv(index=False, lineterminator="\n").encode()
+            if hashlib.sha256(texts[name]).hexdigest() != known.get(name):
+                _read(folder / name)
+        sums.put(folder, texts)  # first: they tell a second try what the tables were to be
         for name, text in texts.items():
             paths.write_atomic(folder / name, text)
-        sums.put(folder, texts)
 
 
 def drop_damaged(folder: Path) -> list[str]:

@@ -14,6 +14,7 @@ import pandas as pd
 
 from companion.judging.tables import paper_curve, paper_value
 from sflkit.fats.config import FATSConfig
+from sflkit.fats.expected_time import client_time, sample_time
 
 Sizes = Mapping[str, Any]  # the keywords of `draw_history` without rng
 KEYWORDS = (
@@ -59,6 +60,17 @@ def paper_sizes(table: pd.DataFrame) -> dict[str, dict[str, Any]]:
         )
         for row in table.itertuples()
     }
+
+
+def of_clients(sizes: Sizes) -> dict[str, int]:
+    """Return the sizes that the time of a client depends on."""
+    names = ("n_clients", "clients_per_round", "local_steps", "rounds")
+    return {name: sizes[name] for name in names}
+
+
+def mean_time(level: str, sizes: Sizes) -> float:
+    """Return the exact mean time of one request for a "sample" or a "client", in steps."""
+    return sample_time(**sizes) if level == "sample" else client_time(**of_clients(sizes))
 
 
 # What the sources allow for a local step at the printed rate (ERRATA 65): the mean of the text, a

@@ -30,6 +30,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.special import softmax
 
 from sflkit import checks
 from sflkit.config import Count, OneOf, Positive, Seed, Share, settings
@@ -119,12 +120,6 @@ def make_classes(config: LabelOnlyConfig) -> Classes:
     return Classes(*(np.concatenate([x, constant], axis=2).astype(np.float32) for x in parts))
 
 
-def probabilities(scores: np.ndarray) -> np.ndarray:
-    """Return the softmax of scores (..., n_classes) over their last axis."""
-    out = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return out / out.sum(axis=-1, keepdims=True)
-
-
 class Samples(NamedTuple):
     """All samples of each client's classes: x (K, N, F + 1), y (K, N) and y as 0 and 1 (K, N, R).
 
@@ -181,14 +176,14 @@ def local_training(
     transposed = samples.x.swapaxes(1, 2)
     local = np.broadcast_to(weights, (len(shares), *weights.shape))
     for _ in range(steps):
-        residual = probabilities(samples.x @ local) - samples.indicator
+        residual = softmax(samples.x @ local, axis=-1) - samples.indicator
         local = local - rate * (transposed @ (weight * residual))
     return local
 
 
 def evaluate(weights: np.ndarray, shares: np.ndarray, x: np.ndarray) -> tuple[float, float]:
     """Return loss and accuracy on samples of every class, class r with the weight shares[r]."""
-    p = probabilities((x @ weights).astype(np.float64))
+    p = softmax((x @ weights).astype(np.float64), axis=-1)
     rows = np.arange(len(x))
     right = (p.argmax(axis=2) == rows[:, None]).mean(axis=1)
     loss = -np.log(np.maximum(p[rows, :, rows], 1e-300)).mean(axis=1)

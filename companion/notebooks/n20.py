@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -30,14 +30,9 @@ from companion.notebooks.datastreams_shared import (
     reported_ratio,
     reported_share,
 )
-from companion.widgets import SLIDER, picture
 from sflkit.datastreams import importance
-from sflkit.datastreams.psi import equal_fresh_p_hist, minimize_psi, psi
-from sflkit.datastreams.strategies import RULES, client_importance, takes_value
-
-if TYPE_CHECKING:
-    import ipywidgets
-
+from sflkit.datastreams.psi import minimize_psi, psi
+from sflkit.datastreams.strategies import client_importance
 
 Evidence = dict[str, Any]
 UNSTATED_N = (500_000, 1_000_000)  # Fig. 2's caption has the first, no place the second
@@ -368,49 +363,3 @@ def _projected(point: np.ndarray) -> np.ndarray:
     positive = falling * np.arange(1, point.shape[-1] + 1) > excess
     kept = point.shape[-1] - 1 - positive[..., ::-1].argmax(axis=-1, keepdims=True)
     return np.maximum(point - np.take_along_axis(excess, kept, -1) / (kept + 1), 0)
-
-
-def importance_explorer() -> ipywidgets.VBox:
-    """Return sliders for c2/c1, N_hist/N, M_hist and M beside two pictures.
-
-    On the left is the minimiser's p_hist over c2/c1, with the chosen point; on the right is psi
-    (c0 = 0) of the strategies there, in units of the larger of c1 and c2. Sizes are equal within
-    the two groups of clients. Source: FDS, Section 5, Figs. 1 and 2.
-    """
-    import matplotlib.pyplot as plt
-    from ipywidgets import FloatLogSlider, FloatSlider, IntSlider, VBox, dlink
-
-    rules = {name: rule for name, rule in RULES.items() if not takes_value(name)}
-    colors = [rule.look.color if rule.look else "gray" for rule in rules.values()]
-    axis = np.geomspace(1e-3, 1e2, 201)
-
-    def draw(ratio: float, share: float, n_historical: int, n_clients: int) -> None:
-        groups = Groups(n_historical, n_clients - n_historical)
-        n, historical = groups.sizes(share), groups.historical
-        c1, c2 = min(1.0, 1 / ratio), min(1.0, ratio)
-        best = minimize_psi(n, historical, 1.0, ratio).p_hist
-        weights = [client_importance(name, n, historical, c_ratio=ratio) for name in rules]
-        _, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.2), width_ratios=(1.3, 1))
-        curve = [equal_fresh_p_hist(share, groups.n_fresh, r) for r in axis]
-        left.plot(axis, curve, color=RULES["ours"].look.color)
-        left.plot(ratio, best, "o", color="#D55E00", markersize=8, zorder=4, clip_on=False)
-        left.axhline(share, color="gray", linestyle=":", linewidth=1)
-        left.set(xscale="log", ylim=(0, 1.03), xlabel="$c_2/c_1$", ylabel=r"$p^*_\mathrm{hist}$")
-        leaves = (share / groups.n_fresh) ** 0.5
-        left.set_title(f"$p^*_\\mathrm{{hist}}={best:.3f}$; 1 up to $c_2/c_1={leaves:.3g}$")
-        values = [psi(p, n, historical, c1, c2) for p in weights]
-        bars = right.bar([rule.label for rule in rules.values()], values, color=colors)
-        right.bar_label(bars, fmt="%.3g")
-        right.set(ylabel=r"$\psi/\max(c_1,c_2)$", ylim=(0, 1.15 * max(values)))
-        plt.show()
-
-    controls = {
-        "ratio": FloatLogSlider(0.15, min=-3, max=2, step=0.05, description="c2/c1", **SLIDER),
-        "share": FloatSlider(0.2, min=0.01, max=0.99, step=0.01, description="N_hist/N", **SLIDER),
-        "n_historical": IntSlider(25, 1, 49, description="historical clients M_hist", **SLIDER),
-        "n_clients": IntSlider(50, 2, 200, description="clients M", **SLIDER),
-    }
-    # There is at least one fresh client: the maximum of M_hist follows M, and the slider itself
-    # cuts down a value above it.
-    dlink((controls["n_clients"], "value"), (controls["n_historical"], "max"), lambda m: m - 1)
-    return VBox([*controls.values(), picture(draw, controls)])

@@ -17,7 +17,6 @@ points of the grid ("p_hist=0.2").
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -36,7 +35,6 @@ from companion.notebooks.datastreams_shared import (
     SHOWN,
     TABLES,
     VALIDATION,
-    both_iterates,
     both_readings,
     estimated_share,
     minimising_share,
@@ -52,7 +50,6 @@ from companion.plans import Stage
 from sflkit.datastreams import psi, training
 from sflkit.datastreams.config import DataStreamsConfig
 from sflkit.intervals import mean_interval
-from sflkit.models import NETWORKS
 from sflkit.runs.keys import config_dict
 
 FEWER = {
@@ -411,7 +408,10 @@ def estimated_shares(
     for (row, f), case in cases.items():
         config = replace(case.config, seed=seed)
         settings = config_dict(config) | {"brief rates": list(rates)}
-        make = functools.partial(_estimates, config, rates)
+
+        def make(config: DataStreamsConfig = config) -> list[float]:
+            return [_estimate(config, rate)[1] for rate in rates]
+
         rows[f"{row}, {percent(f)}"] = story.kept("estimated p_hist", settings, make)
     return pd.DataFrame.from_dict(rows, orient="index", columns=list(rates)).sort_index(axis=1)
 
@@ -428,17 +428,14 @@ def measured_constants(
         if f == 0.2:
             config = replace(case.config, seed=seed)
             settings = config_dict(config) | {"brief rate": rate}
-            ours[row] = story.kept("Table 3", settings, functools.partial(_measured, config, rate))
+
+            def make(config: DataStreamsConfig = config) -> dict[str, float]:
+                found = _estimate(config, rate)[2]
+                names = ("diameter", "grad_bound", "loss_bound", "n_params")
+                return {key: getattr(found, name) for key, name in zip("DGBd", names, strict=True)}
+
+            ours[row] = story.kept("Table 3", settings, make)
     return ours
-
-
-def _estimates(config: DataStreamsConfig, rates: Sequence[float]) -> list[float]:
-    return [_estimate(config, rate)[1] for rate in rates]
-
-
-def _measured(config: DataStreamsConfig, rate: float) -> dict[str, float]:
-    found = _estimate(config, rate)[2]
-    return dict(D=found.diameter, G=found.grad_bound, B=found.loss_bound, d=found.n_params)
 
 
 def printed_constants(row: str) -> dict[str, float]:
@@ -458,9 +455,8 @@ def table3_evidence(ours: Mapping[str, Mapping[str, float]]) -> dict[str, float]
 
 def _estimate(config: DataStreamsConfig, rate: float) -> tuple[float, float, Any]:
     """Return `estimated_share` of the data and the network of a config."""
-    given = {name: getattr(config, name) for name in ("hidden", "padding")}
-    options = {name: value for name, value in given.items() if value is not None}
-    data = training.build(config)
+    names = [name for name in ("hidden", "padding") if getattr(config, name) is not None]
+    options, data = {name: getattr(config, name) for name in names}, training.build(config)
     return estimated_share(data, config.model, options, seed=config.seed, rate=rate)
 
 
@@ -471,39 +467,6 @@ def cells(score: pd.DataFrame) -> dict[str, np.ndarray]:
     """
     ours = {name: score[name].to_numpy() for name in SHOWN[:-1]} | {"Optimal": optimal(score)}
     return {name: 100 * sample for name, sample in ours.items()}
-
-
-def table_sheet(
-    fraction: float, scores: Scores, last: Scores, cases: Mapping[tuple[str, float], Case]
-) -> pd.DataFrame:
-    """Return one of Tables 2, 4, 5 in its own rows and columns: ours, paper, difference.
-
-    p*hist is the reported weight, with which Ours was trained; in brackets the minimiser of
-    psi where it differs.
-    """
-    rows = [row for row, share in scores if share == fraction]
-    paper = {row: printed_cells(row, fraction) for row in rows}
-    ours = ({row: cells(of[row, fraction]) for row in rows} for of in (scores, last))
-    found = both_iterates(*ours, paper)
-    column = []
-    for row, line in found.index:
-        used, least = reported_share(row, fraction), minimising_share(row, fraction)
-        differs = line == "averaged" and abs(used - least) > 0.005
-        text = f"{used:.2f} (ψ: {least:.2f})" if differs else f"{used:.2f}"
-        column.append(text if line in ("averaged", "paper") else "")
-    found.insert(0, "p*hist", column)
-    ratios = [
-        f"{reported_ratio(row, fraction):g}" if line == "paper" else "" for row, line in found.index
-    ]
-    found.insert(0, "c2/c1", ratios)
-    heads = {}
-    for row in rows:
-        config = cases[row, fraction].config
-        model, data = NETWORKS[config.model].label, config.data
-        kinds = {"logistic": "", "shakespeare": f" ({model})", "femnist": f" ({model})"}
-        other = f" ({model})" if data.startswith("cifar") else f" (stand-in, {model})"
-        heads[row] = row + kinds.get(data, other)
-    return found.rename(index=heads, level=0)
 
 
 def all_evidence(averaged: Scores, last: Scores) -> dict[str, dict[str, Any]]:

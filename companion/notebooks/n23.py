@@ -7,7 +7,7 @@ proof of Theorem 4.3. The trainings are in `plane_problem`, the notation is that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -205,15 +205,10 @@ def gradients(
         (away**2).sum(axis=-1).max(axis=2).ravel()
         for away in (slopes, slopes - problem.gradient[:, None])
     )
-    drawn = zip(rng.lognormal(0, 1, 20), rng.normal(0, 2, 20), strict=True)  # L and centre
-    return own, apart, np.array([_bowl(steepness, centre) for steepness, centre in drawn]).T
-
-
-def _bowl(steepness: float, centre: float) -> tuple[float, float]:
-    """Return the largest squared gradient of a quadratic on [-1, 1], and 2 L B there."""
-    away = np.linspace(-1, 1, 201) - centre
-    losses = steepness * away**2 / 2
-    return (((steepness * away) ** 2).max(), 2 * steepness * losses.max())
+    steepness, centre = rng.lognormal(0, 1, 20), rng.normal(0, 2, 20)
+    away = np.linspace(-1, 1, 201)[:, None] - centre
+    largest, loss = ((steepness * away) ** 2).max(axis=0), (steepness * away**2 / 2).max(axis=0)
+    return own, apart, np.array([largest, 2 * steepness * loss])
 
 
 def _gradient_evidence(
@@ -302,6 +297,21 @@ def turns() -> pd.DataFrame:
 # --- Theorem 4.3: the lower bound -----------------------------------------------------------------
 
 
+def _excesses(
+    rounds: int, first: int, profiles: Mapping[Any, np.ndarray]
+) -> dict[Any, tuple[float, float]]:
+    """Return, by profile of the rounds' weights, the first sample's weight and the excess risk.
+
+    The first sample is held for so many rounds.
+    """
+    path, found = case_study.example_path(rounds, first), {}
+    for name, profile in profiles.items():
+        weight = profile / profile.sum()
+        q = weight[:first].sum()
+        found[name] = q, case_study.example_excess(weight @ path, q)
+    return found
+
+
 def worked_example(rounds: Sequence[int] = (2000, 8000)) -> pd.DataFrame:
     """Return the paper's example of a lower bound: what is claimed, true, and simulated.
 
@@ -310,31 +320,24 @@ def worked_example(rounds: Sequence[int] = (2000, 8000)) -> pd.DataFrame:
     the first) takes out.
     """
     q = np.array([0.5, 0.6, 0.75, 0.9, 0.99])
-    example = [case_study.lower_bound_example(weight) for weight in q]
-    excess = [_simulated(q, T) for T in rounds]
+    excess = []
+    for T in rounds:
+        profiles = {one: np.repeat([one, 1 - one], T // 2) for one in q}
+        excess.append(np.array([error for _, error in _excesses(T, T // 2, profiles).values()]))
+    example = pd.DataFrame([case_study.lower_bound_example(weight) for weight in q])
     worked = pd.DataFrame(
         {
             "q": q,
-            "(120) claims": [e.claimed for e in example],
-            "true gap": [e.line_gap for e in example],
-            "limit, formula": [e.limit_gap for e in example],
+            "(120) claims": example["claimed"],
+            "true gap": example["line_gap"],
+            "limit, formula": example["limit_gap"],
             "simulated": 2 * excess[1] - excess[0],
-            "sigma_bar2": [e.sigma_bar2 for e in example],
+            "sigma_bar2": example["sigma_bar2"],
         }
     )
     worked["limit/sigma_bar"] = worked["limit, formula"] / worked["sigma_bar2"] ** 0.5
     worked["limit/sigma_bar^4"] = worked["limit, formula"] / worked["sigma_bar2"] ** 2
     return worked
-
-
-def _simulated(q: np.ndarray, rounds: int) -> np.ndarray:
-    """Return the excess risk of the simulated algorithm for each weight of the first sample."""
-    half = rounds // 2
-    path = case_study.example_path(rounds, half)
-    early, late = path[:half].mean(axis=0), path[half:].mean(axis=0)
-    return np.array(
-        [case_study.example_excess(weight * early + (1 - weight) * late, weight) for weight in q]
-    )
 
 
 def mended_example(horizons: Sequence[int] = (4000, 16000)) -> pd.DataFrame:
@@ -345,27 +348,21 @@ def mended_example(horizons: Sequence[int] = (4000, 16000)) -> pd.DataFrame:
     """
     rows = []
     for largest in (2, 4, 8):
-        repaired = case_study.repaired_lower_bound(largest)
-        found: dict[str, list] = {}
+        repaired, found = case_study.repaired_lower_bound(largest), []
         for rounds in horizons:
-            first = rounds // (2 * largest)
-            path, t = case_study.example_path(rounds, first), np.arange(rounds)
+            first, t = rounds // (2 * largest), np.arange(rounds)
             late = 0.5 / (1 - repaired.held)
             profiles = {
                 "flat": np.ones(rounds),
                 "falling": 2 - 2 * t / rounds,
                 "front": np.where(t < first, largest, late),
             }
-            for name, weight in profiles.items():
-                weight = weight / weight.sum()
-                share = weight[:first].sum()
-                # Half of it, as the two samples differ half of the time (repaired_lower_bound).
-                error = case_study.example_excess(weight @ path, share) / 2
-                found.setdefault(name, []).append((share, error))
-        for name, ((_, coarse), (share, exact)) in found.items():
+            found.append(_excesses(rounds, first, profiles))
+        for name, (share, exact) in found[1].items():
             spread = case_study.lower_bound_example(share).sigma_bar2 ** 0.5
-            row = {"C": largest, "weights": name, "q": share}
-            row["error / sigma_bar"] = (2 * exact - coarse) / spread
+            # Half of it, as the two samples differ half of the time (repaired_lower_bound).
+            error = (2 * exact - found[0][name][1]) / 2
+            row = {"C": largest, "weights": name, "q": share, "error / sigma_bar": error / spread}
             rows.append(row | {"constant": repaired.constant})
     return pd.DataFrame(rows)
 

@@ -11,22 +11,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from itertools import pairwise, product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from companion.judging import tables
 from companion.judging.claims import Undecided
-from companion.widgets import SLIDER, picture
 from sflkit.osafl import allocation, alternation, channels, networks
 from sflkit.osafl.devices import Devices, Link, costs
 from sflkit.randomness import generator
-
-if TYPE_CHECKING:
-    from ipywidgets import VBox
-
 
 Evidence = dict[str, Any]
 NETWORKS = tuple(networks.SIZES)
@@ -68,21 +63,20 @@ def middling(distance_m: float = 450.0, energy_budget_j: float = 1.8) -> Devices
     return Devices(channels.snr_per_watt(distance_m), cycles, energy_budget_j, 1.4e9, 10**-0.5)
 
 
-def window(client: Devices, link: Link, power: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """Return the lowest frequency in Hz that meets a client's deadline, (n_steps, n_power).
-
-    It is Lemma 2's, for `power` in W; NaN where power and steps do not fit into a round.
-    """
-    many = take(client, np.zeros(len(power), dtype=int))
-    kappa = steps[:, None]
-    with np.errstate(divide="ignore"):
-        cpu = alternation.lemma2(many, link, kappa, power)
-    spent = costs(many, link, kappa, np.maximum(cpu, 0), power)
-    within = spent.compute_j + spent.uplink_j <= many.energy_budget_j
-    return np.where((cpu > 0) & (cpu <= many.max_cpu_hz) & within, cpu, np.nan)
-
-
 # --- problem (5) ----------------------------------------------------------------------------------
+
+
+def lowest_frequency(devices: Devices, link: Link, steps: Any, power: np.ndarray) -> np.ndarray:
+    """Return Lemma 2's frequency in Hz for `power` in W, the lowest that meets the deadline.
+
+    It is NaN where power and steps do not fit into a round. Steps and power are numbers or arrays
+    (..., n_clients).
+    """
+    with np.errstate(divide="ignore"):
+        cpu = alternation.lemma2(devices, link, steps, power)
+    spent = costs(devices, link, steps, np.maximum(cpu, 0), power)
+    within = spent.compute_j + spent.uplink_j <= devices.energy_budget_j
+    return np.where((cpu > 0) & (cpu <= devices.max_cpu_hz) & within, cpu, np.nan)
 
 
 def values_by_steps(devices: Devices, link: Link, weight: float, grid: int) -> np.ndarray:
@@ -92,29 +86,12 @@ def values_by_steps(devices: Devices, link: Link, weight: float, grid: int) -> n
     """
     wide = np.geomspace(1e-5, 1, grid)[:, None] * devices.max_tx_watt
     best = np.zeros((link.max_steps, len(devices)))
-    for kappa in range(1, link.max_steps + 1):
-        with np.errstate(divide="ignore"):
-            low = alternation.lemma2(devices, link, float(kappa), wide)
-        paid = costs(devices, link, kappa, np.maximum(low, 0), wide)
-        ok = (low > 0) & (low <= devices.max_cpu_hz)
-        ok &= paid.compute_j + paid.uplink_j <= devices.energy_budget_j
-        cpu = np.where(low > 0, low, 1)
-        value = alternation.objective(devices, link, float(kappa), cpu, wide, weight=weight).total
-        best[kappa - 1] = np.where(ok, value, 0).max(axis=0)
+    for i in range(link.max_steps):
+        cpu = lowest_frequency(devices, link, i + 1.0, wide)
+        fits, cpu = np.isfinite(cpu), np.nan_to_num(cpu, nan=1)
+        value = alternation.objective(devices, link, i + 1.0, cpu, wide, weight=weight).total
+        best[i] = np.where(fits, value, 0).max(axis=0)
     return best
-
-
-def fewest_steps(devices: Devices, grid: int) -> pd.DataFrame:
-    """Return how often the maximiser of (5) takes one step, by weight epsilon and network."""
-    rows = []
-    for epsilon, (name, link) in product((0.5, 1 - 2e-8, 1.0), links().items()):
-        value = values_by_steps(devices, link, epsilon, grid)
-        able = value.max(axis=0) > 0
-        one = (value.argmax(axis=0)[able] == 0).sum()
-        five = (allocation.allocate(devices, link).local_steps == 5).sum()
-        rows.append((f"{1 - epsilon:.1g}", name, able.sum(), one, five))
-    columns = ["clients that can", "maximiser has 1 step", "our choice has 5 steps"]
-    return pd.DataFrame(rows, columns=["1 - epsilon", "network", *columns])
 
 
 def between(link: Link) -> tuple[float, float, bool]:
@@ -383,61 +360,3 @@ def evidence(
     halfway = {name: between(link) for name, link in links().items()}
     bent = {name: allowed and middle < ends for name, (middle, ends, allowed) in halfway.items()}
     return judged | {"osafl-fig3": larger, "osafl-rem1": {"nonconvex": bent}}
-
-
-_LEVELS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1400]  # MHz
-
-
-def resource_explorer() -> VBox:
-    """Return sliders over what one client can do in a round: distance, payload, budget and start.
-
-    The picture shows which powers and numbers of local steps fit, coloured by the lowest CPU
-    frequency that meets the deadline (Lemma 2), with the exact answer and that of the alternation,
-    which keeps the power it starts from. The client has middling hardware and no shadowing. Source:
-    OSAFL, problem (5), ERRATA 34 and 35.
-    """
-    import ipywidgets
-    import matplotlib.pyplot as plt
-    from matplotlib.colors import LogNorm
-
-    def draw(distance: float, million: float, budget: float, start: float) -> None:
-        link, client = Link(33e6 * million), middling(distance, budget)
-        most = client.max_tx_watt[0]
-        power, steps = np.geomspace(1e-4, 1, 400) * most, np.linspace(0.02, 5, 100)
-        fits = window(client, link, power, steps) / 1e6
-        fig, ax = plt.subplots(figsize=(8.4, 4.2))
-        ax.set(xscale="log", xlabel="transmit power p (W)", ylabel=r"local steps $\kappa$")
-        if np.isfinite(fits).any():
-            look = dict(levels=_LEVELS, norm=LogNorm(1, 1400), cmap="cividis", extend="min")
-            shown = ax.contourf(power, steps, fits, **look)
-            label = "lowest CPU frequency (MHz)"
-            fig.colorbar(shown, ax=ax, label=label, format="%g", ticks=_LEVELS)
-        exact = allocation.allocate(client, link)
-        at = alternation.Start(1.0, start)
-        turns = allocation.allocate(client, link, "alternating", start=at)
-        ax.axvline(start * most, color="#56B4E9", linestyle=":", linewidth=1.5)
-        for name, found, marker, color, size in (
-            ("exact", exact, "*", "#D55E00", 17),
-            ("alternation", turns, "o", "#56B4E9", 9),
-        ):
-            able, label = found.feasible, f"{name}: straggler"
-            if able[0]:
-                label = f"{name}: {found.local_steps[0]} steps, {found.energy_j[0]:.3g} J"
-            look = dict(color=color, markersize=size, markeredgecolor="white", clip_on=False)
-            place = found.tx_watt[able], found.local_steps[able]
-            ax.plot(*place, marker, **look, linestyle="none", label=label, zorder=4)
-        ax.set(xlim=(power[0], power[-1]), ylim=(0, 5.15))
-        ax.legend(fontsize=9, loc="upper center", bbox_to_anchor=(0.5, 1.17), ncol=2)
-        plt.show()
-
-    values = (
-        ("distance", "distance (m)", ipywidgets.IntSlider, 450, 10, 1000, 10),
-        ("million", "million parameters", ipywidgets.FloatLogSlider, 1.0, -1, 1, 0.05),
-        ("budget", "energy budget (J)", ipywidgets.FloatSlider, 1.8, 0.05, 5, 0.05),
-        ("start", "start p / p_max", ipywidgets.FloatLogSlider, 0.3, -3, 0, 0.05),
-    )
-    controls = {
-        name: kind(value=value, min=low, max=high, step=step, description=words, **SLIDER)
-        for name, words, kind, value, low, high, step in values
-    }
-    return ipywidgets.VBox([*controls.values(), picture(draw, controls)])

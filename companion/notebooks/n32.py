@@ -14,23 +14,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from companion.judging import tables
+from companion.notebooks.quadratics import noise_terms
 from sflkit.osafl.bounds import optimal_scores, score_objective
 from sflkit.randomness import generator
 
 Evidence = dict[str, Any]
-NETWORKS = ("FCN", "SqueezeNet1", "CNN", "LSTM")
-
-
-def paper_rates() -> dict[str, tuple[float, float]]:
-    """Return the paper's (eta, eta~) for OSAFL by network."""
-    return {
-        name: tuple(
-            tables.paper_value("osafl", "osafl", f"{kind} rate OSAFL {name}")
-            for kind in ("local", "global")
-        )
-        for name in NETWORKS
-    }
 
 
 # --- Remark 2: what the score costs ---------------------------------------------------------------
@@ -115,20 +103,13 @@ def terms(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
     none = {"sigma2": 0.0, "shift": 0.0, "skew": 0.0}
     lost = [*(noise() - noise(**{name: 0.0}) for name in none), noise(**none)]
-    be, a, k = values["beta"] * values["rate"], values["alpha"], values["local_steps"]
-    b = score**2 - 2 * score * values["similarity"] + 2 * values["similarity"] ** 2
-    by_hand = [
-        be * values["sigma2"] * (a * (values["global_rate"] * a * score**2 + 4 * be * k * b)).sum(),
-        32 * be**2 * (a * b * values["shift"] * k**2).sum(),
-        16 * values["rho2"] * be**2 * (a * values["skew"] * b * k**2).sum(),
-        0.0,
-    ]
+    by_hand = np.append(noise_terms(values, score), 0.0)
     half = {"rate": values["rate"] / 2}
     tiny = {"global_rate": 1e-300}  # takes the second term away
     alone = [none | {name: values[name]} for name in none]
     whole = [noise(**one | tiny) for one in alone]
     halved = [noise(**one | tiny | half) for one in alone]
-    return np.array(lost), np.array(by_hand), np.array(whole) / np.array(halved)
+    return np.array(lost), by_hand, np.array(whole) / np.array(halved)
 
 
 # --- (34) and (35): from the bound to the score ---------------------------------------------------
@@ -226,19 +207,6 @@ def coefficients(seed: int, rates: Mapping[str, tuple[float, float]]) -> dict[st
             rounds.append(best / lam)
         found[name] = np.concatenate(rounds)
     return found
-
-
-def one_client() -> pd.DataFrame:
-    """Return the surrogate (30) of one client with five local steps over its score, the index.
-
-    The column `given` has lambda = 0.8, `free` the lambda = score / 2 that makes the bound least.
-    """
-    axis = np.linspace(0, 1, 201)
-    one = dict(beta=1.0, rate=0.02, global_rate=20.0, sigma2=1.0, alpha=[1.0], local_steps=5)
-    one |= dict(shift=0.2, rho1=1.0, rho2=0.0, skew=0.0, psi=1.0)
-    given = [score_objective([s], **one, similarity=[0.8]) for s in axis]
-    free = [score_objective([s], **one, similarity=[s / 2]) for s in axis]
-    return pd.DataFrame({"given": given, "free": free}, axis)
 
 
 # --- the verdicts ---------------------------------------------------------------------------------

@@ -24,12 +24,10 @@ from companion.notebooks.osafl_shared import (
     between,
     by_arm,
     fcn_base,
-    limit_of,
     ran,
     scaled,
 )
 from companion.plans import Stage
-from sflkit.osafl.clients import ceiling, ceiling_of_strangers
 from sflkit.osafl.config import OSAFLConfig
 from sflkit.osafl.networks import SIZES
 
@@ -95,26 +93,6 @@ def lstm_base(
     return base
 
 
-def two_ceilings(
-    base: Mapping[str, Any], top_k: Iterable[int], seeds: Iterable[int]
-) -> pd.DataFrame:
-    """Return how often one who knows every user's law is right, and one who sees the last file.
-
-    One row a limit, `user` and `file`, one column a K; means over the seeds.
-    """
-    limits = {"user": ceiling, "file": ceiling_of_strangers}
-    configs = {K: [OSAFLConfig(seed=s, top_k=K, **base) for s in seeds] for K in top_k}
-    return pd.DataFrame(
-        {
-            f"K = {K}": {
-                name: np.mean([limit_of(limit, config) for config in own])
-                for name, limit in limits.items()
-            }
-            for K, own in configs.items()
-        }
-    )
-
-
 def evidence(found: Dataset2) -> dict[str, Evidence]:
     """Return the evidence of notebook 34's trained claims at its published parameters."""
     nearer = NotRun("the reading that Table II chose was not run on Dataset-2 (6 CPU hours)")
@@ -141,15 +119,3 @@ def evidence(found: Dataset2) -> dict[str, Evidence]:
         }
         parts["osafl-datasets"][f"K{K}_gap"] = features[K], names[K]
     return parts
-
-
-def plateau_words(runs: pd.DataFrame) -> str:
-    """Say that no baseline has begun to learn, "" if one has; `runs` has one K."""
-    highest = by_arm(runs, between(0.75, 1)).mean()[list(BASELINES)].max()
-    if highest >= 0.1:  # a late accuracy below it says that a rule has not left the first plateau
-        return ""
-    return (
-        "No baseline leaves its first plateau: in the mean over the last quarter the highest is "
-        f"right in {100 * highest:.1f} % of the requests, and somebody who always names one "
-        "popular file in 3 to 7 %."
-    )

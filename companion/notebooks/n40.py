@@ -37,42 +37,6 @@ IMAGES = {"MNIST": 60_000, "FashionM": 60_000, "Cifar-10": 50_000, "Cifar-100": 
 # --- tiny federations, every history --------------------------------------------------------------
 
 
-def forgetting_by_hand() -> dict[str, pd.DataFrame]:
-    """Return who trains on what before and after forgetting, in two federations of one draw.
-
-    "sample": rows are the samples a_0 to b_1 of two clients; "client": they are three clients.
-    Columns are the laws learned, after forgetting a_0 by the printed and the exact rule (or client
-    A by Algorithm 3), and retrained.
-    """
-
-    def shares(law: Mapping) -> list[float]:
-        found = [0.0] * sum(next(iter(law.values()))[1].samples_per_client)
-        for p, history in law.values():
-            first = history.samples_per_client[0] * history.clients[0, 0]
-            found[first + history.batches[0, 0, 0, 0]] += float(p)
-        return found
-
-    learned = enumeration.drawn_law(**TINY)
-    samples = {
-        "learned,\nwith $a_0$": learned,
-        "printed:\nclient drawn\nagain": enumeration.forgotten_law(learned, (0, 0), "printed"),
-        "exact:\nclient kept": enumeration.forgotten_law(learned, (0, 0), "exact"),
-        "retrained\nwithout $a_0$": enumeration.retrained_law([(0, 0)], **TINY),
-    }
-    three = dict(TINY, n_clients=3, samples_per_client=1)
-    learned = enumeration.drawn_law(**three)
-    clients = {
-        "learned,\nwith A": learned,
-        "Algorithm 3:\ndrawn again": enumeration.forgotten_law(learned, (0, None)),
-        "retrained\nwithout A": enumeration.retrained_law([(0, None)], **three),
-    }
-    names = {"sample": ["$a_0$", "$a_1$", "$b_0$", "$b_1$"], "client": list("ABC")}
-    return {
-        level: pd.DataFrame({title: shares(law) for title, law in laws.items()}, names[level])
-        for level, laws in (("sample", samples), ("client", clients))
-    }
-
-
 def enumerated(federations: Sequence[tuple[int, ...]] = FEDERATIONS) -> pd.DataFrame:
     """Return one row per federation (M, N, K, b, E, R), all its histories enumerated.
 
@@ -392,30 +356,4 @@ def _table_2_evidence(
             for what, held in (("rho", fits), ("K and b", trained["same K and b"]))
         },
         "text_clients": {name: bool(table["K"][name] * table["R"][name] > 100) for name in IMAGES},
-    }
-
-
-def exactness_notes(
-    exact: pd.DataFrame, restart: Mapping[str, Fraction], printed: Sequence[enumeration.Distance]
-) -> dict[str, str]:
-    """Return what stands below each verdict of notebook 40."""
-    fractions = ", ".join(map(str, sorted(set(exact["printed"]))))
-    sizes = [distance.value for distance in printed]
-    return {
-        "fats-alg1": "Lines 4-6 load the model after step t_0, which has seen the sample: TV "
-        f"{restart['printed']} (ERRATA 18); line 3 in whole numbers and after deletions: "
-        "ERRATA 22, 45.",
-        "fats-alg2": f"Distances as printed: {fractions}; {min(sizes):.3f} to {max(sizes):.3f} at "
-        "Table 2's sizes. At a round's first step the clients are drawn again, although a hit says "
-        "that the client took part; keeping them makes it exact, as the operator of Claim 1 in the "
-        "paper's own proof does (ERRATA 13).",
-        "fats-alg3": "ERRATA 17.",
-        "fats-rem1": "The distance is the probability that one of the w is used, which w rho adds "
-        "up.",
-        "fats-lem1": "Loose: the distance is the probability of being used, about 1 - exp(-rho) "
-        "(ERRATA 20).",
-        "fats-thm2": "Exact for samples with the clients of the hit round kept (ERRATA 13); the "
-        "proof's coupling is not (ERRATA 14).",
-        "fats-tab2": "CIFAR's 60,000 samples count the test images, and 300 and 600 clients "
-        "contradict the text's 100, with which no rho_C would be allowed (ERRATA 21).",
     }

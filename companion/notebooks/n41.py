@@ -168,27 +168,3 @@ def space(variant: Mapping[str, list], sizes: Mapping[str, Sizes], *, seed: int)
         "variant_kept": (kept, 0.0),
         "kept_clients": (r * k, m),
     }
-
-
-def notes(shared: pd.DataFrame, variant: Mapping[str, list]) -> dict[str, str]:
-    """Return what stands below each verdict of notebook 41; arguments as above."""
-    varied = shared.groupby("E")["exact"].agg(lambda mean: mean.max() / mean.min()).max()
-    low, high = shared["rho_C"].min(), shared["rho_C"].max()
-    distances = ", ".join(map(str, variant["printed"]))
-    return {
-        "fats-lem4": "Tight for one quadratic and eta = 1/L. With noise and E > 1 no finite lambda "
-        "exists; the largest seen is used (ERRATA 64).",
-        "fats-thm5": "Its conditions ask for more rounds than Table 2 has, 245 against 30 for "
-        "MNIST with unit constants; the balanced step would be sqrt(2) larger (ERRATA 23).",
-        "fats-rem2": f"rho_C from {low:.3g} to {high:.3g}; the exact mean varies by "
-        f"{100 * (varied - 1):.2g} % at most.",
-        "fats-cor6": "Conditions as in Theorem 5.",
-        "fats-thm7": "Generous at Table 2's sizes, and rising in rho, against Section 6.2.4 "
-        "(ERRATA 46). When nearly all data are forgotten the number grows like ln N against a "
-        "constant, 4.19 against 3.96; it holds while a quarter is left (ERRATA 59).",
-        "fats-lookup": "The table is an array with the first step of every sample and the first "
-        "round of every client.",
-        "fats-space": f"The variant's distances as printed: {distances}. "
-        "With the clients kept the server stores R K = rho_C M <= M numbers more, so that O(M + d) "
-        "stands (ERRATA 15).",
-    }

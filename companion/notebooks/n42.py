@@ -279,16 +279,9 @@ def stream_scores(frame: pd.DataFrame) -> pd.DataFrame:
     late = learning[learning["round"] > 0.75 * learning["round"].max()]
     made = frame[frame["phase"] == "recovery"].copy()
     made["since"] = made["round"] - made.groupby([*RUN, "requests"])["round"].transform("min")
-    fallen = made[made["since"] == 0].groupby(RUN)["accuracy"].mean()
-    held = {}
-    for key, run in made.groupby(RUN):
-        interval = int(run["interval"].iloc[0])
-        kept = [
-            part.set_index("since")["accuracy"].reindex(range(interval)).ffill().mean()
-            for _, part in run.groupby("requests")
-        ]
-        held[key] = np.mean(kept)
-    mean = pd.Series(held).rename_axis(RUN)
+    shown = made.pivot(index=[*RUN, "requests"], columns="since", values="accuracy")
+    shown = shown.reindex(columns=range(made["interval"].iloc[0])).ffill(axis=1)
+    mean, fallen = shown.mean(axis=1).groupby(RUN).mean(), shown[0].groupby(RUN).mean()
     found = {"late": late.groupby(RUN)["accuracy"].mean(), "mean": mean, "after": fallen}
     return pd.DataFrame(found).sort_index()
 
@@ -479,15 +472,23 @@ def _named(data: str) -> str:
 
 
 def note_on(artefact: str, scores: pd.DataFrame) -> str:
-    """Return what FATS recomputes of the rounds, as the note of an artefact's verdict."""
-    share = scores["share"].xs("fats", level="method").groupby(["data", "level"]).mean()
-    each = ", ".join(f"{_named(data)}, {at}s {value:.2f}" for (data, at), value in share.items())
-    words = f"expected share of the rounds that FATS recomputes: {each}"
+    """Return the note of an artefact's verdict: what retraining loses, or FATS recomputes."""
+
+    def each(of: pd.Series) -> str:
+        means = of.groupby(["data", "level"]).mean()
+        return ", ".join(f"{_named(data)}, {at}s {x:.2f}" for (data, at), x in means.items())
+
     if artefact == "fats-rem4":
-        return words
+        frs = scores.xs("frs", level="method")
+        lost = each(100 * (frs["kept"] - frs["before"]))
+        return (
+            f"training from scratch, whose law FATS has, ends this many points above before: {lost}"
+        )
+    share = each(scores["share"].xs("fats", level="method"))
     return (
-        f"{words}. That FATS falls back to a better model than the first one follows wherever "
-        "learning has begun; what says something is by how much"
+        f"expected share of the rounds that FATS recomputes: {share}. That FATS falls back to a "
+        "better model than the first one follows wherever learning has begun; what says something "
+        "is by how much"
     )
 
 

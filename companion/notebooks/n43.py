@@ -8,22 +8,18 @@ fail, so that trends are judged on drawn histories, which know nothing of it.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
 from companion.judging.tables import paper_curve, paper_value
+from companion.notebooks.fats_shared import mean_time, of_clients
 from companion.plans import Stage
-from companion.widgets import SLIDER, picture
-from sflkit.fats import bounds, training
+from sflkit.fats import stability, training
 from sflkit.fats.config import TABLE_2, FATSConfig
-from sflkit.fats.expected_time import client_time, first_participation, sample_time
-from sflkit.fats.methods import METHODS
-
-if TYPE_CHECKING:
-    import ipywidgets
+from sflkit.fats.expected_time import client_time, first_participation
 
 
 class Efficiency(NamedTuple):
@@ -157,18 +153,12 @@ def exact_means(lines: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for line in lines.itertuples(index=False):
-        table = TABLE_2[line.data]
+        sizes = TABLE_2[line.data] | dict(n_clients=line.M, batch_size=line.b, rounds=line.R)
         for k in range(1, line.most + 1):
-            sizes = dict(local_steps=table["local_steps"], rounds=line.R)
-            sizes |= dict(n_clients=line.M, clients_per_round=k)
-            rho = k * line.R / line.M
-            if line.level == "client":
-                steps = client_time(**sizes)
-            else:
-                n = table["samples_per_client"]
-                steps = sample_time(**sizes, samples_per_client=n, batch_size=line.b)
-                rho *= line.b * table["local_steps"] / n
-            rows.append((*line[:4], k, rho, line.R * table["local_steps"], steps))
+            of = sizes | {"clients_per_round": k}
+            rho = getattr(stability.stability(**of), f"rho_{line.level[0]}")
+            steps = line.R * sizes["local_steps"]
+            rows.append((*line[:4], k, rho, steps, mean_time(line.level, of)))
     return pd.DataFrame(rows, columns=[*LINE, "K", "rho", "T", "exact"])
 
 
@@ -183,22 +173,14 @@ def beside_figure6() -> pd.DataFrame:
         level, line (b or M), K, paper, recomputed (the work from the first use on), first (the
         client's first participation, NaN for samples).
     """
-    table = TABLE_2["shakespeare"] | {"rounds": 50}
     rows = []
-    for at in paper_curve("fats-fig6").itertuples():
-        if at.series == "FRS":
-            continue
+    for at in paper_curve("fats-fig6").query("series != 'FRS'").itertuples():
         name, value = at.series.removeprefix("FATS ").split("=")
-        sizes = table | {{"b": "batch_size", "M": "n_clients"}[name]: int(value)}
-        sizes["clients_per_round"] = int(at.x)
-        if name == "b":
-            rows.append(("sample", int(value), at.x, at.y, sample_time(**sizes), np.nan))
-            continue
-        sizes = {
-            key: sizes[key] for key in sizes if key not in ("batch_size", "samples_per_client")
-        }
-        times = client_time(**sizes), first_participation(**sizes)
-        rows.append(("client", int(value), at.x, at.y, *times))
+        level, field = {"b": ("sample", "batch_size"), "M": ("client", "n_clients")}[name]
+        sizes = TABLE_2["shakespeare"] | {field: int(value), "clients_per_round": int(at.x)}
+        sizes["rounds"] = 50
+        first = first_participation(**of_clients(sizes)) if level == "client" else np.nan
+        rows.append((level, int(value), at.x, at.y, mean_time(level, sizes), first))
     return pd.DataFrame(rows, columns=["level", "line", "K", "paper", "recomputed", "first"])
 
 
@@ -210,22 +192,6 @@ def points_evidence(beside: pd.DataFrame) -> dict[str, Any]:
         "clients_level": (clients["recomputed"], clients["paper"]),
         "clients_first": (clients["first"], clients["paper"]),
     }
-
-
-def misses(beside: pd.DataFrame) -> pd.DataFrame:
-    """Return by how many per cent the exact means of `beside_figure6` differ from the points."""
-    off = {}
-    for level, words, column in (
-        ("sample", "recomputed work", "recomputed"),
-        ("client", "recomputed work", "recomputed"),
-        ("client", "first participation", "first"),
-    ):
-        mine = beside[beside["level"] == level]
-        off[f"{level}s", words] = 100 * (mine[column] / mine["paper"] - 1)
-    table = pd.DataFrame(off).agg(["count", "mean", "min", "max"]).T.round(1)
-    return table.rename(
-        columns={"count": "points", "mean": "mean, %", "min": "least, %", "max": "most, %"}
-    )
 
 
 def drawn_means(runs: pd.DataFrame, exact: pd.DataFrame) -> pd.DataFrame:
@@ -305,32 +271,6 @@ def several_requests(several: pd.DataFrame, drawn: pd.DataFrame) -> dict[str, An
     return parts
 
 
-def notes(several: pd.DataFrame, shares: pd.DataFrame, runs: int) -> dict[str, str]:
-    """Return the note of each verdict; `several` is `exact_several`."""
-    most = several[(several["data"] == "femnist") & ~several["streaming"]]
-    most = most[most["w"] == most["w"].max()]
-    at_once = ", ".join(
-        f"{row.exact / row.T:.2f} with K = {row.K}" for row in most.iloc[[0, -1]].itertuples()
-    )
-    share = several["exact"] / several["T"] / several["w"].where(several["streaming"], 1)
-    least = share.groupby([several["streaming"], several["data"], several["w"]]).min()
-    at_best = least.groupby(level="streaming").max()  # FRS's share that the best K needs, at most
-    off = misses(beside_figure6())["mean, %"].xs("recomputed work", level=1)
-    few = f"{runs} histories a point; the paper averages five runs, too few to see these trends"
-    high = shares.max()
-    return {
-        "fats-fig2": few,
-        "fats-fig6": f"{few}. The exact work is {off['samples']:.0f} % (samples) and "
-        f"{off['clients']:.0f} % (clients) above the authors' points in the mean (ERRATA 86)",
-        "fats-fig3": f"at the best K the largest share of FRS's time is at once "
-        f"{at_best[False]:.2f}, one by one {at_best[True]:.2f}; FEMNIST, "
-        f"{most['w'].iloc[0]} clients at once: {at_once}",
-        "fats-bytes": f"at most {high['one_samples']:.2f} of FRS's bytes for a sample and "
-        f"{high['one_clients']:.2f} for a client; ten or five at once "
-        f"{high['several_samples']:.2f} and {high['several_clients']:.2f}",
-    }
-
-
 def _by_run(frame: pd.DataFrame, column: str) -> pd.DataFrame:
     """Return the steps of each history, one row a history, one column a size."""
     return frame.pivot(index="run", columns=column, values="steps")
@@ -344,70 +284,3 @@ def _change(line: pd.DataFrame, way: int = 1) -> tuple[ArrayLike, ArrayLike]:
     """
     x = line.columns.to_numpy(float)
     return way * line.to_numpy() / line.to_numpy().mean(), (x - x.min()) / np.ptp(x)
-
-
-def unlearning_explorer() -> ipywidgets.VBox:
-    """Return sliders for rho_S, rho_C and the requests w, over what forgetting costs on average.
-
-    The left picture shows the mean unlearning time in trainings over w, served one after another
-    and at once, with the order of Theorem 7; the right one the mean number of re-computations of w
-    requests in a row, beside the bound 4 w rho. Both take the limits of many clients, many rounds
-    and small mini-batches, in which a use comes at a uniform time and a request hits with
-    probability 1 - exp(-rho). Source: FATS, Theorem 7, Fig. 3.
-    """
-    import ipywidgets
-    import matplotlib.pyplot as plt
-
-    # A training in look-ups: FEMNIST's T, so many that the bound's second part, w look-ups, hardly
-    # shows.
-    steps = 7000
-    axis = np.arange(1, 21)
-
-    def mean_time(rho):
-        return 1 + np.expm1(-rho) / rho
-
-    def draw(rho_s, rho_c, requests):
-        _, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.4), width_ratios=(1.3, 1))
-        levels = (("samples", rho_s, "#0072B2"), ("clients", rho_c, "#D55E00"))
-        for i, (level, rho, color) in enumerate(levels):
-            found = [bounds.theorem7(rho=rho, requests=int(w), training_time=steps) for w in axis]
-            lines = {
-                "one by one": (axis * mean_time(rho), "-"),
-                "at once": (mean_time(axis * rho), "--"),
-                "order of Theorem 7": ([b.time / steps for b in found], ":"),
-            }
-            for name, (values, line) in lines.items():
-                left.plot(axis, values, color=color, linestyle=line, label=f"{level}, {name}")
-                left.plot(
-                    requests, values[requests - 1], "o", color=color, markersize=6, clip_on=False
-                )
-            bars = right.bar(
-                [3 * i, 3 * i + 1],
-                [-requests * np.expm1(-rho), found[requests - 1].recomputations],
-                color=[color, "lightgray"],
-                edgecolor=color,
-            )
-            right.bar_label(bars, fmt="%.3g")
-        again = f"training again, once ({METHODS['frs'].label})"
-        left.axhline(1, color="black", linewidth=1, label=again)
-        left.set(
-            xlabel="requests w",
-            ylabel="unlearning time / training",
-            ylim=(0, None),
-            xticks=[1, 5, 10, 15, 20],
-        )
-        left.legend(fontsize=7, loc="upper left")
-        right.set_xticks([0, 1, 3, 4], ["samples", r"$4w\rho_S$", "clients", r"$4w\rho_C$"])
-        right.set(ylabel="re-computations", title=f"{requests} in a row")
-        plt.show()
-
-    controls = {
-        "rho_s": ipywidgets.FloatSlider(
-            0.43, min=0.01, max=1, step=0.01, description="rho_S (samples)", **SLIDER
-        ),
-        "rho_c": ipywidgets.FloatSlider(
-            0.49, min=0.01, max=1, step=0.01, description="rho_C (clients)", **SLIDER
-        ),
-        "requests": ipywidgets.IntSlider(10, 1, 20, description="requests w", **SLIDER),
-    }
-    return ipywidgets.VBox([*controls.values(), picture(draw, controls)])

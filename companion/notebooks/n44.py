@@ -16,11 +16,11 @@ import numpy as np
 import pandas as pd
 
 from companion.judging.claims import Setting
-from companion.notebooks.fats_shared import read_as
+from companion.notebooks.fats_shared import mean_time, of_clients, read_as
 from companion.plans import Stage
 from sflkit.fats import stability, training
 from sflkit.fats.config import FATSConfig
-from sflkit.fats.expected_time import client_time, first_participation, sample_time
+from sflkit.fats.expected_time import first_participation
 from sflkit.runs.keys import result_key
 
 
@@ -285,19 +285,15 @@ def _slopes(curves: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return low, high
 
 
-def _exact_shares(row: Any, samples_per_client: int, **shared: int) -> tuple[float, float]:
+def _exact_shares(row: Any, **sizes: int) -> tuple[float, float]:
     """Return the mean unlearning time and the mean first participation of a client, as shares of T.
 
     Along rho_S the time is that of a sample, else that of a client.
     """
-    steps = row.R * shared["local_steps"]
-    shared |= dict(clients_per_round=row.K, rounds=row.R)
-    if row.over == "rho_S":
-        own = dict(samples_per_client=samples_per_client, batch_size=row.b)
-        time = sample_time(**shared, **own)
-    else:
-        time = client_time(**shared)
-    return time / steps, first_participation(**shared) / steps
+    steps = row.R * sizes["local_steps"]
+    sizes |= dict(clients_per_round=row.K, rounds=row.R, batch_size=row.b)
+    time = mean_time("sample" if row.over == "rho_S" else "client", sizes)
+    return time / steps, first_participation(**of_clients(sizes)) / steps
 
 
 def _shares(frame: pd.DataFrame, configs: list[FATSConfig]) -> np.ndarray:

@@ -16,8 +16,6 @@ import pandas as pd
 from companion import story
 from companion.claims import FATS as CLAIMS
 from companion.judging.claims import NotRun
-from companion.judging.tables import paper_values
-from companion.notebooks.fats_shared import NAMES
 from companion.plans import Stage
 from sflkit.data import federations
 from sflkit.fats import membership
@@ -129,19 +127,6 @@ def evidence(results: pd.DataFrame, data: str) -> dict[str, Any]:
         f"a row counts where the attack wins before forgetting, which was tried on {data} alone"
     )
     return parts
-
-
-def printed_cells() -> dict[str, dict[str, tuple[float, float]]]:
-    """Return Table 1 in per cent: data set -> column such as "accuracy FATS" -> mean, deviation."""
-    rows = paper_values("fats").query("artefact == 'fats-tab1'").set_index("quantity")["value"]
-
-    def cell(data: str, column: str) -> tuple[float, float]:
-        printed = f"{data} {column}".replace("²", "2")
-        return rows[f"{printed} (%)"], rows[f"{printed} standard deviation (%)"]
-
-    labels = METHODS.labels().values()
-    columns = [f"{what} {label}" for what in ("accuracy", "precision") for label in labels]
-    return {data: {column: cell(data, column) for column in columns} for data in NAMES}
 
 
 def counts(config: MembershipConfig, level: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ squared gradient and the loss, follow by an exact recursion as long as scores ar
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
@@ -376,6 +377,22 @@ def identical_clients(rounds: int) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
+def noise_terms(v: Mapping[str, Any], score: np.ndarray | float) -> np.ndarray:
+    """Return what noise, shift and skew add to (24) as printed, before the division by A, (3,).
+
+    `v` names the arguments of `bounds.theorem1`.
+    """
+    be, a, k, lam = v["beta"] * v["rate"], v["alpha"], v["local_steps"], v["similarity"]
+    b = score**2 - 2 * score * lam + 2 * lam**2
+    return np.array(
+        [
+            be * v["sigma2"] * (a * (v["global_rate"] * a * score**2 + 4 * be * k * b)).sum(),
+            32 * be**2 * (a * b * v["shift"] * k**2).sum(),
+            16 * v["rho2"] * be**2 * (a * v["skew"] * b * k**2).sum(),
+        ]
+    )
+
+
 def formula_25(seed: int, problems: int = 200, users: int = 5) -> np.ndarray:
     """Return (25) as printed and (24) with all scores 1 for random rounds, (n_problems, 2)."""
     pairs = []
@@ -397,10 +414,8 @@ def formula_25(seed: int, problems: int = 200, users: int = 5) -> np.ndarray:
         be, a, k = v["beta"] * v["rate"], v["alpha"], v["local_steps"]
         b = 1 - 2 * v["similarity"] + 2 * v["similarity"] ** 2
         a_tilde = 1 - 16 * v["rho1"] * be**2 * (a * k**2 * b).sum()
-        inside = 2 * 0.3 / (v["rate"] * v["global_rate"])
-        inside += be * v["sigma2"] * (a * (v["global_rate"] * a + 4 * be * k * b)).sum()
-        inside += 32 * be**2 * (a * b * v["shift"] * k**2).sum()
-        inside += 16 * v["rho2"] * be**2 * (a * v["skew"] * b * k**2).sum()
+        noise, shift, skew = noise_terms(v, 1.0)
+        inside = 2 * 0.3 / (v["rate"] * v["global_rate"]) + noise + shift + skew
         bound = bounds.theorem1(loss_decrease=0.3, score=1.0, **v)
         pairs.append((inside / a_tilde, bound.value))
     return np.array(pairs)

@@ -162,13 +162,6 @@ def disco_weights() -> np.ndarray:
     return scores.disco_weights(SIZES, apart, a=0.2, b=0.1)
 
 
-def needs_table(needs: pd.DataFrame) -> pd.DataFrame:
-    """Return `private_needs` in words, a row per rule."""
-    names = {"sizes": "sizes of the stores", "steps": "local steps", "labels": "label counts"}
-    shown = needs.rename(index=RULES.labels(), columns=names)
-    return shown.replace({True: "needed", False: "-"}).rename_axis("the server of")
-
-
 def evidence(found: Rounds, needs: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """Return the parts that are judged by hand, artefact -> part -> what the part's rule takes.
 

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from companion import story
-from companion.notebooks.fats_shared import TINY, Sizes
-from sflkit.fats import bounds, enumeration, expected_time, forgetting
+from companion.notebooks.fats_shared import TINY, Sizes, mean_time
+from sflkit.fats import bounds, enumeration, forgetting
 from sflkit.fats.history import History, draw_history
 from sflkit.randomness import generator
 
@@ -39,8 +39,7 @@ def request_costs(sizes: Sizes, requests: int) -> dict[str, np.ndarray]:
     -------
     dict of arrays (w,)
         "client" and "sample": re-computations of requests one after another; with "_time": the
-        steps that they repeat, in trainings; with "_once" and "_once_time": those of all requests
-        at once.
+        steps that they repeat, in trainings; with "_once_time": those of all requests at once.
     """
     m, k, r, e = (sizes[key] for key in ("n_clients", "clients_per_round", "rounds", "local_steps"))
     spare = 1 - sizes["batch_size"] / sizes["samples_per_client"]  # a step of the client spares it
@@ -48,20 +47,16 @@ def request_costs(sizes: Sizes, requests: int) -> dict[str, np.ndarray]:
     left = m - w + 1  # clients that the i-th leaver finds
     client = 1 - (1 - 1 / left) ** (k * r)
     client_rounds = (1 - (1 - 1 / left[:, None]) ** (k * t)).sum(axis=1)
-    together = 1 - (1 - w / m) ** (k * r)
     together_rounds = (1 - (1 - w[:, None] / m) ** (k * t)).sum(axis=1)
     whole = (1 - w / m * (1 - spare**e)) ** k  # a round spares w samples of different clients
     part = (1 - w[:, None] / m * (1 - spare**done)) ** k  # its first steps do
-    at_once = 1 - whole**r
     steps = (1 - whole[:, None, None] ** (t[:, None] - 1) * part[:, None, :]).sum(axis=(1, 2))
     return {
         "client": np.cumsum(client),
         "client_time": np.cumsum(client_rounds) / r,
-        "client_once": together,
         "client_once_time": together_rounds / r,
-        "sample": w * at_once[0],
+        "sample": w * (1 - whole[0] ** r),
         "sample_time": w * steps[0] / (e * r),
-        "sample_once": at_once,
         "sample_once_time": steps / (e * r),
     }
 
@@ -101,10 +96,9 @@ def over_rho(sizes: Sizes) -> dict[str, np.ndarray]:
     """Return the mean time of one request in trainings, over K (rho_C) and over b (rho_S)."""
     drawn, batch = np.arange(1, 11), np.arange(5, 41, 5)
     steps = sizes["local_steps"] * sizes["rounds"]
-    of_clients = {key: sizes[key] for key in ("n_clients", "local_steps", "rounds")}
-    of_samples = dict(sizes, samples_per_client=int(sizes["samples_per_client"]))
-    client = [expected_time.client_time(**of_clients, clients_per_round=int(k)) for k in drawn]
-    sample = [expected_time.sample_time(**of_samples | {"batch_size": int(b)}) for b in batch]
+    whole = dict(sizes, samples_per_client=int(sizes["samples_per_client"]))
+    client = [mean_time("client", whole | {"clients_per_round": int(k)}) for k in drawn]
+    sample = [mean_time("sample", whole | {"batch_size": int(b)}) for b in batch]
     return {
         "K": drawn,
         "client": np.array(client) / steps,
@@ -154,7 +148,7 @@ def serve(
     sizes: Sizes, rng: np.random.Generator, *, repeats: int, requests: int
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Return mean and standard error of what simulated requests cost, by the names of
-    `request_costs` without "_once": arrays (w,), and for "_once_time" numbers.
+    `request_costs`: arrays (w,), and for "_once_time" numbers.
 
     Each history of the library serves one stream for samples of different clients, one for whole
     clients, and the same requests at once.

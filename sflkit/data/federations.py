@@ -85,8 +85,7 @@ class Federation:
     Raises
     ------
     ValueError
-        If shapes do not fit, a client is empty, a row is out of range or held twice, or the weights
-        are no probability vector.
+        If a client is empty, a row is out of range or held twice, or a value is not finite.
     """
 
     name: str
@@ -102,33 +101,20 @@ class Federation:
     note: str = ""
 
     def __post_init__(self) -> None:
-        m, n, n_test = len(self.clients), len(self.x), len(self.x_test)
         empty = [k for k, ids in enumerate(self.clients) if not len(ids)]
-        if empty or not m:
+        if empty or not self.clients:
             raise ValueError(
-                f"clients={empty} hold no sample; each of the {m} clients must hold at least one"
+                f"clients={empty} hold no sample; each of the {self.n_clients} clients must hold "
+                "at least one"
             )
-        held = np.bincount(checks.indices("clients", np.concatenate(self.clients), n))
+        held = np.bincount(checks.indices("clients", np.concatenate(self.clients), len(self.x)))
         if held.max() > 1:
             raise ValueError(
                 f"clients hold row {held.argmax()} twice; a row has one holder at most"
             )
-        for name, shape in (
-            ("y", (n,)),
-            ("y_test", (n_test,)),
-            ("historical", (m,)),
-            ("test_weights", (n_test,)),
-            ("x_test", (n_test, *self.x.shape[1:])),
-        ):
-            checks.shape(name, getattr(self, name), shape)
-        if self.historical.dtype != bool:
-            raise ValueError(f"historical holds {self.historical.dtype}; it must hold bool")
-        for name in ("y", "y_test"):
-            vars(self)[name] = checks.indices(name, getattr(self, name), self.n_classes)
         for name, x in (("x", self.x), ("x_test", self.x_test)):
             if isinstance(x, np.ndarray) and not np.isfinite(x).all():
                 raise ValueError(f"{name} holds a value that is not finite; fill or drop such rows")
-        checks.simplex("test_weights", self.test_weights)
         for array in (*vars(self).values(), *self.clients):
             if isinstance(array, np.ndarray):
                 array.flags.writeable = False

@@ -129,10 +129,9 @@ def read_plays(path: Path) -> dict[str, list[str]]:
         if not isinstance(content, dict) or not content:
             raise ValueError("it must be an object of roles")
         for role, speeches in content.items():
-            if "/" not in role:
-                raise ValueError(f"{role[:80]!r} must be a play, a slash and a role")
-            if not isinstance(speeches, list) or not all(isinstance(s, str) for s in speeches):
-                raise ValueError(f"{role[:80]!r} must have a list of speeches")
+            texts = isinstance(speeches, list) and all(isinstance(s, str) for s in speeches)
+            if "/" not in role or not texts:
+                raise ValueError(f"{role[:80]!r} must be play/ROLE, with a list of speeches")
     except (OSError, ValueError, RecursionError) as error:
         raise DataCorruptError(f"{path} is no json of plays ({error})") from error
     return {role: _lines("\n".join(content[role])) for role in sorted(content)}

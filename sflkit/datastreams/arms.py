@@ -66,7 +66,6 @@ class _Job(NamedTuple):
     arm: int
     used: np.ndarray  # positions among the participants of those that have weight
     weights: np.ndarray  # their totals
-    data: tuple[Tensor, Tensor]  # the table of samples that rows are of
     work: LocalWork
     prox: float
     corrections: Tensor | None
@@ -157,24 +156,25 @@ class Arms:
         rows = self._rows(t, stored)
         if self.weights is None:  # all arms share the table, and a step's gradient is a mean
             totals = self.lam[:, clients] * np.array([len(ids) for ids in stored.values()])
-            tables = [(self.data.x, self.data.y)] * len(totals)
             rows = np.where(rows < 0, -1, together[rows])
+            tables = [(self.data.x, self.data.y)] * len(totals)
+            size = max(1, STACKED_NUMBERS // (len(stored) * self.task.n_params))
         else:
             totals, factors = self._own_weights(t, stored, self.weights)
             x, y = self.data.batch(together)
             tables = [(x, torch.stack([y.float(), of_arm], 1)) for of_arm in factors.to(y.device)]
+            size = 1
         active = np.flatnonzero(totals.any(axis=1) & ~self.diverged).tolist()
-        size = max(1, STACKED_NUMBERS // (len(stored) * self.task.n_params))
         for first in range(0, len(active), size):
             alike: dict[tuple, list[_Job]] = {}  # those that can be trained in one call
             for a in active[first : first + size]:
-                job = self._job(a, clients, totals[a], tables[a])
+                job = self._job(a, clients, totals[a])
                 if job.corrections is not None and not _finite(job.corrections):
                     self.diverged[a] = True
                 else:
-                    alike.setdefault((job.prox, id(job.data)), []).append(job)
+                    alike.setdefault((job.prox, job.corrections is None), []).append(job)
             for jobs in alike.values():
-                self._train(jobs, rows)
+                self._train(jobs, tables[jobs[0].arm], rows)
 
     def move(self, arm: int, updates: Tensor, weights: np.ndarray, work: LocalWork) -> None:
         """Take the clients' updates into an arm's average, (6), and its model, lines 13 and 14.
@@ -258,9 +258,7 @@ class Arms:
             factors[a].append(len(ids) * lam / total if total else lam)
         return totals, torch.tensor(np.stack([np.concatenate(f) for f in factors])).float()
 
-    def _job(
-        self, a: int, clients: np.ndarray, totals: np.ndarray, data: tuple[Tensor, Tensor]
-    ) -> _Job:
+    def _job(self, a: int, clients: np.ndarray, totals: np.ndarray) -> _Job:
         """Return what the clients of an arm do in this round, as its server asks."""
         used = np.flatnonzero(totals)
         steps = np.full(len(used), self.config.local_steps)
@@ -271,26 +269,21 @@ class Arms:
             shape = (len(used), self.task.n_params)
             corrections = torch.as_tensor(corrections).to(self.params)
             checks.shape("what the server corrects", corrections, shape)
-        return _Job(a, used, totals[used], data, work, options.get("prox", 0.0), corrections)
+        return _Job(a, used, totals[used], work, options.get("prox", 0.0), corrections)
 
-    def _train(self, jobs: list[_Job], rows: np.ndarray) -> None:
-        """Train jobs with the same data and proximal term in one call, and move their models."""
+    def _train(self, jobs: list[_Job], data: tuple[Tensor, Tensor], rows: np.ndarray) -> None:
+        """Train jobs with one proximal term in one call, and move their models."""
         counts = [len(job.used) for job in jobs]
         arms = np.repeat([job.arm for job in jobs], counts)
-        corrections = None
-        if any(job.corrections is not None for job in jobs):
-            none = torch.zeros_like(self.params[:1])
-            given = [none.expand(n, -1) for n in counts]
-            given = [g if j.corrections is None else j.corrections for g, j in zip(given, jobs)]
-            corrections = torch.cat(given)
+        given = [job.corrections for job in jobs if job.corrections is not None]
         updates = federated.local_sgd(
             self._trained,
             self.params[torch.as_tensor(arms, device=self.params.device)],
             rate=np.array(self.config.rates)[arms],
-            data=jobs[0].data,
+            data=data,
             rows=np.concatenate([rows[job.used] for job in jobs]),
             prox=jobs[0].prox,
-            corrections=corrections,
+            corrections=torch.cat(given) if given else None,
             updates=True,
         )
         for job, own_updates in zip(jobs, updates.split(counts), strict=True):
@@ -327,10 +320,9 @@ def build_servers(
         arms.
     """
     server = _registered_server if server is None else server
-    rules = [own.build_server(server, config, shares.copy()) for shares in importance]
     owners = [f"arm {a} ({arm})" for a, arm in enumerate(config.arms)]
-    own.check_not_shared("server", rules, owners)
-    return rules
+    given = {owner: ((), (config, p.copy())) for owner, p in zip(owners, importance, strict=True)}
+    return own.build_each("server", server, given, (), ("config", "shares"), ServerRule)
 
 
 def _registered_server(config: DataStreamsConfig, shares: np.ndarray) -> ServerRule:

@@ -136,15 +136,11 @@ def _new_memories(
         {f"client {m}": ((n, n), (m, n)) for m, n in most.items()},
         of_class=("most", "most"),
         of_function=("client", "most"),
-        has=("ids", "update"),
+        protocol=Memory,
     )
     for m, store in zip(fresh, stores, strict=True):
-        capacity, stream = getattr(store, "capacity", 1), len(federation.clients[m])
-        if capacity > stream:
-            raise ValueError(
-                f"memory of client {m} has capacity={capacity}; it must be <= {stream}, the "
-                "samples of its stream"
-            )
+        stream = len(federation.clients[m])
+        checks.integer(f"memory of client {m}: capacity", getattr(store, "capacity", 1), 0, stream)
     return dict(zip(fresh, stores))
 
 
@@ -153,12 +149,7 @@ def _held(store: Memory, m: int, received: Counter[int]) -> np.ndarray:
 
     `received` counts how often each row has arrived: with availability "2" that is twice.
     """
-    ids = np.array(store.ids)
-    if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
-        raise ValueError(
-            f"memory of client {m} has ids of shape {ids.shape} and type {ids.dtype}; they must be "
-            "integers in one axis"
-        )
+    ids = checks.integers(f"ids in the memory of client {m}", store.ids, ndim=1).copy()
     held = ids.tolist()
     surplus = sorted(Counter(held) - received)
     if surplus:
@@ -170,7 +161,7 @@ def _held(store: Memory, m: int, received: Counter[int]) -> np.ndarray:
         raise ValueError(
             f"memory of client {m} holds {len(held)} rows; it must hold at most capacity={capacity}"
         )
-    return ids.astype(np.int64)
+    return ids
 
 
 def _arrivals(

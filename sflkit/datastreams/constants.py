@@ -15,12 +15,13 @@ itself, (204), is `sflkit.datastreams.psi.estimate_c_ratio`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from torch import Tensor
 
-from sflkit import checks, federated
+from sflkit import federated
+from sflkit.config import Count, Number, Positive, checked
 from sflkit.data.federations import Federation
 from sflkit.datastreams.arms import Tensors, mini_batches
 from sflkit.federated import Task
@@ -40,15 +41,16 @@ class Constants(NamedTuple):
     n_fresh: int
 
 
+@checked
 def estimate_constants(
     task: Task,
     federation: Federation,
     *,
     seed: int,
-    fraction: float = 0.1,
-    steps: int = 10,
-    rate: float = 0.1,
-    batch_size: int = 32,
+    fraction: Annotated[float, Number(above=0, high=1)] = 0.1,
+    steps: Count = 10,
+    rate: Positive = 0.1,
+    batch_size: Count = 32,
 ) -> Constants:
     """Measure B, G and D with a part of the historical samples.
 
@@ -80,14 +82,27 @@ def estimate_constants(
     ValueError
         If an argument is out of range, or one of the two kinds of clients is missing.
     """
-    whole, start, trained = _brief_training(
-        task, federation, seed, fraction, steps, rate, batch_size
-    )
+    historical = np.flatnonzero(federation.historical).tolist()
+    if not 0 < len(historical) < federation.n_clients:
+        raise ValueError(
+            f"historical marks {len(historical)} of {federation.n_clients} clients; there must be "
+            "one of each kind"
+        )
+    data = Tensors(federation)
+    batches, parts = [], []
+    for m in historical:
+        ids = federation.clients[m]
+        ids = ids[: int(np.ceil(fraction * len(ids)))]
+        picks = mini_batches(len(ids), batch_size, steps, seed, m, 0)
+        batches.append([data.batch(ids[pick]) for pick in picks])
+        parts.append(data.batch(ids))
+    start = task.init(model_seed(seed)).to(data.device)
+    trained = federated.local_sgd(task, start, batches, rate)
     loss, gradient = 0.0, 0.0
-    for params in (start, trained):
-        gradient = max(gradient, float(_gradients(task, params, whole).norm(dim=1).max()))
+    for params in (start.expand(len(parts), -1), trained):
+        gradient = max(gradient, float(_gradients(task, params, parts).norm(dim=1).max()))
         losses = (
-            federated.evaluate(task, w, *batch).loss for w, batch in zip(params, whole, strict=True)
+            federated.evaluate(task, w, *part).loss for w, part in zip(params, parts, strict=True)
         )
         loss = max(loss, *losses)
     return Constants(
@@ -98,40 +113,6 @@ def estimate_constants(
         n_samples=int(federation.sizes.sum()),
         n_fresh=int((~federation.historical).sum()),
     )
-
-
-def _brief_training(
-    task: Task,
-    federation: Federation,
-    seed: int,
-    fraction: float,
-    steps: int,
-    rate: float,
-    batch_size: int,
-) -> tuple[list[tuple[Tensor, Tensor]], Tensor, Tensor]:
-    """Return each historical client's part (x, y), initial and trained model, (M_hist, P) each."""
-    fraction = checks.real("fraction", fraction, above=0, high=1)
-    steps = checks.integer("steps", steps, 1)
-    rate = checks.real("rate", rate, above=0)
-    batch_size = checks.integer("batch_size", batch_size, 1)
-    historical = np.flatnonzero(federation.historical).tolist()
-    if not 0 < len(historical) < federation.n_clients:
-        raise ValueError(
-            f"historical marks {len(historical)} of {federation.n_clients} clients; there must be "
-            "one of each kind"
-        )
-    data = Tensors(federation)
-    parts = {}
-    for m in historical:
-        ids = federation.clients[m]
-        parts[m] = ids[: int(np.ceil(fraction * len(ids)))]
-    start = task.init(model_seed(seed)).to(data.device)
-    batches = [
-        [data.batch(ids[pick]) for pick in mini_batches(len(ids), batch_size, steps, seed, m, 0)]
-        for m, ids in parts.items()
-    ]
-    trained = federated.local_sgd(task, start, batches, rate)
-    return [data.batch(ids) for ids in parts.values()], start.expand(len(parts), -1), trained
 
 
 def _gradients(task: Task, params: Tensor, batches: list[tuple[Tensor, Tensor]]) -> Tensor:

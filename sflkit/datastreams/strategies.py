@@ -173,14 +173,7 @@ def client_importance(
     """
     name, value = parse_arm(arm)
     n, historical = checked_clients(n, historical)
-    given = {"c_ratio": c_ratio, name: value}
-    rule = RULES[name]
-    unknown = [option for option in rule.options if option not in given]
-    if unknown:
-        raise ValueError(
-            f"options={unknown} of the strategy {name!r} must be 'c_ratio' or its own name"
-        )
-    p = rule.build(n, historical, **{option: given[option] for option in rule.options})
+    p = RULES[name].make(n, historical, **{"c_ratio": c_ratio, name: value})
     p = checks.simplex(f"p of {name!r}", p, tol=SIMPLEX_TOL)
     checks.shape(f"p of {name!r}", p, n.shape, like="n")
     return p

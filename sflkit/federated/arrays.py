@@ -128,6 +128,25 @@ def finite_vector(name: str, value: Any) -> Tensor:
     return vector
 
 
+def weights_of(
+    value: Any, shape: tuple[int, ...], of: str, high: float | None = None
+) -> np.ndarray:
+    """Return the weights of some rows or samples, which messages call `of`, as float64.
+
+    Raises
+    ------
+    ValueError
+        Unless they are of that shape, in [0, high] and not all 0.
+    """
+    weights = checks.array("weights", array_of(value), low=0.0, high=high)
+    if weights.shape != shape or (weights.size and not weights.any()):
+        raise ValueError(
+            f"weights of shape {weights.shape} must be {shape}, one for each of the {of}, >= 0 and "
+            "not all 0"
+        )
+    return weights
+
+
 def first_not_finite(rows: Tensor) -> int | None:
     """Return the number of the first row of `rows` (n_rows, n) that holds NaN or infinity.
 

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from sflkit import checks
-from sflkit.federated.arrays import array_of, tensor_of
+from sflkit.federated.arrays import array_of, tensor_of, weights_of
 from sflkit.federated.task import Task
 
 
@@ -213,13 +213,7 @@ class Training(NamedTuple):
 
 def _row_weights(task: Task, weights: Any, shape: tuple[int, ...]) -> np.ndarray:
     most = torch.finfo(task.dtype).max / max(1, shape[-1])  # their sum must be finite
-    weights = checks.array("weights", array_of(weights), low=0.0, high=most)
-    weights = weights.astype(str(task.dtype).removeprefix("torch."))
-    if weights.shape != shape or (weights.size and not weights.any()):
-        raise ValueError(
-            f"weights of shape {weights.shape} must be shaped like rows, {shape}, and not all 0"
-        )
-    return weights
+    return weights_of(weights, shape, "rows", most).astype(str(task.dtype).removeprefix("torch."))
 
 
 def _filled(

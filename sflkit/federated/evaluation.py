@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from sflkit import checks, machine
-from sflkit.federated.arrays import array_of
+from sflkit.federated.arrays import weights_of
 from sflkit.federated.batches import Batch, samples
 from sflkit.federated.stacked import models_at_once
 from sflkit.federated.task import Task
@@ -90,11 +90,7 @@ def _shares(weights: Any, n: int) -> Tensor:
     """Return the weights (n,), float64, divided by the largest: the sum of some would overflow."""
     if weights is None:
         return torch.ones(n, dtype=torch.float64)
-    weights = checks.array("weights", array_of(weights), low=0.0)
-    if weights.shape != (n,) or not weights.any():
-        raise ValueError(
-            f"weights of shape {weights.shape} must be ({n},), one per sample, >= 0, not all 0"
-        )
+    weights = weights_of(weights, (n,), "samples")
     return torch.from_numpy(weights / weights.max())
 
 

@@ -20,7 +20,7 @@ and `next_params` is how every run asks a server for the next model.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -49,15 +49,8 @@ def build_server(server: Callable[..., ServerRule], config: Any, shares: np.ndar
     ValueError
         If `server` is an object or cannot be called as the table says, or makes no server rule.
     """
-    made, arguments = hasattr(server, "local_options"), ("config", "shares")
-    make = maker("server", server, of_class=(), of_function=arguments, finished=made)
-    made = make() if inspect.isclass(server) else make(config, shares)
-    if not callable(made) or not callable(getattr(made, "local_options", None)):
-        raise ValueError(
-            f"server={name_of(server)} made {made!r}, which is no server rule; derive yours from "
-            "sflkit.federated.FedAvg"
-        )
-    return made
+    given = {"this run": ((), (config, shares))}
+    return build_each("server", server, given, (), ("config", "shares"), ServerRule)[0]
 
 
 def next_params(
@@ -196,57 +189,46 @@ def build_each(
     name: str,
     value: Any,
     given: Mapping[str, tuple[tuple, tuple]],
-    *,
     of_class: tuple[str, ...],
     of_function: tuple[str, ...],
-    has: tuple[str, ...],
+    protocol: type,
 ) -> list[Any]:
     """Return what the class or function `value` makes for each owner, a new object each.
 
-    `given` are the arguments by owner, of a class and of a function; all else is as in `maker`.
+    `given` are the arguments by owner, such as "client 0", of a class and of a function; all else
+    is as in `maker`.
 
     Raises
     ------
     ValueError
-        As `maker`, or if what is made lacks an attribute in `has`, or serves two owners.
+        As `maker`, or if what is made lacks a member of `protocol`, or serves two owners.
     """
+    has = [m for m in vars(protocol) if m == "__call__" or not m.startswith("_")]
     finished = not inspect.isclass(value) and hasattr(value, has[0])
     make = maker(name, value, of_class=of_class, of_function=of_function, finished=finished)
-    built = [make(*both[not inspect.isclass(value)]) for both in given.values()]
-    for made in built:
-        if lacks := [attribute for attribute in has if not hasattr(made, attribute)]:
+    owners: dict[int, str] = {}
+    built = []
+    for owner, both in given.items():
+        made = make(*both[not inspect.isclass(value)])
+        if lacks := [m for m in has if not _is_there(made, m, protocol)]:
             raise ValueError(
-                f"{name}={name_of(value)} made {made!r}, which lacks {', '.join(lacks)}; derive "
-                "your rule from sflkit.sfl.caches.Cache"
+                f"{name}={name_of(value)} made {made!r}, which lacks {', '.join(lacks)}; see "
+                f"{protocol.__module__}.{protocol.__name__}"
             )
-    check_not_shared(name, built, list(given))
+        if id(made) in owners:
+            raise ValueError(
+                f"{name} made one {name_of(made)} object for {owners[id(made)]} and {owner}; it "
+                "must make a new one for each, because it remembers the rounds"
+            )
+        owners[id(made)] = owner
+        built.append(made)
     return built
 
 
-def check_not_shared(name: str, objects: Sequence[Any], owners: Sequence[str]) -> None:
-    """Refuse one object in the place of two.
-
-    Parameters
-    ----------
-    name : str
-        The keyword whose class or function made the objects.
-    objects : sequence of object
-    owners : sequence of str
-        Whose each object is, such as "client 0", for the message.
-
-    Raises
-    ------
-    ValueError
-        If two owners share an object.
-    """
-    first: dict[int, str] = {}
-    for made, owner in zip(objects, owners, strict=True):
-        if id(made) in first:
-            raise ValueError(
-                f"{name} made one {name_of(made)} object for {first[id(made)]} and {owner}; it "
-                "must make a new one for each, because it remembers the rounds"
-            )
-        first[id(made)] = owner
+def _is_there(made: Any, member: str, protocol: type) -> bool:
+    """Return whether an object has a member of a protocol, a method where it is one there."""
+    found = hasattr(made, member)
+    return found and (callable(getattr(made, member)) or not callable(vars(protocol)[member]))
 
 
 def name_of(value: Any) -> str:

@@ -16,7 +16,8 @@ client's model difference after its local steps, w_k - w, one row of a stacked a
 | shares         | p_k             | (N,)                  | SCAFFOLD: importance, on the simplex  |
 | controls, mean | c_k, c          | (n_params,)           | SCAFFOLD: control variates            |
 
-Arrays may be torch tensors (the usual case) or numpy arrays; the answer is of the kind of `params`.
+Arrays may be torch tensors (the usual case) or numpy arrays. Numpy's are taken as tensors, and the
+answer is then an array where `params` is none.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from torch import Tensor
 
 from sflkit import checks
 from sflkit.config import NotNegative, Positive, settings
-from sflkit.federated.arrays import array_of, finite_vector, numbers_of
+from sflkit.federated.arrays import array_of, finite_vector, rows_of, weights_of
 from sflkit.registry import Look, Registry, Rule
 
 
@@ -111,64 +112,22 @@ def weighted_average(updates: Any, weights: Any = None) -> Any:
     ValueError
         If a shape does not fit, there is no client, or a weight is out of range.
     """
-    updates = _numbers("updates", updates)
-    if updates.ndim != 2 or len(updates) == 0:
-        raise ValueError(
-            f"updates has shape {tuple(updates.shape)}; it must be (n_clients, n_params) with at "
-            "least one client"
-        )
+    rows = rows_of("updates", updates)
+    if not len(rows):
+        raise ValueError(f"updates has shape {tuple(rows.shape)}; it must have at least one client")
     if weights is None:
-        return updates.mean(0)
-    weights = checks.array("weights", array_of(weights), ndim=1, low=0.0)
-    if len(weights) != len(updates) or not weights.sum() > 0:
-        raise ValueError(
-            f"weights={checks.shown(weights)} must be {len(updates)} numbers >= 0, one per row of "
-            "updates, not all 0"
-        )
-    used = np.flatnonzero(weights)
-    shares = weights[used] / weights.sum()
-    if len(used) < len(weights):
-        updates = updates[used]
-    return (
-        torch.from_numpy(shares).to(updates) if isinstance(updates, Tensor) else shares
-    ) @ updates
+        mean = rows.mean(0)
+    else:
+        weights = weights_of(weights, (len(rows),), "updates")
+        used = np.flatnonzero(weights)
+        shares = torch.from_numpy(weights[used] / weights.sum())
+        mean = shares.to(rows) @ (rows if len(used) == len(rows) else rows[used])
+    return like(updates, mean)
 
 
-def mean_update(params: Any, updates: Any, weights: Any = None) -> Any:
-    """Return `weighted_average(updates, weights)`, which must fit the global parameters.
-
-    An update that is not finite makes the mean so, and a run sees by it that it has diverged. The
-    global parameters must be finite: those of a run that diverged are no start of a round.
-
-    Raises
-    ------
-    ValueError
-        As `weighted_average`, or if `params` is no tensor or array of the kind of the updates, does
-        not have the shape of one update, or is not finite.
-    """
-    if not isinstance(params, (Tensor, np.ndarray)):
-        raise ValueError(f"params={checks.shown(params)} must be a tensor or an array (n_params,)")
-    if isinstance(params, np.ndarray) and isinstance(updates, Tensor):
-        raise ValueError("params is an array and updates a tensor; both must be of one kind")
-    mean = weighted_average(updates, weights)
-    finite_vector("params", params)
-    checks.shape("params", params, tuple(mean.shape))
-    return mean
-
-
-def _numbers(name: str, value: Any) -> Any:
-    """Return a tensor or array of real floating-point numbers; integers become float64."""
-    if isinstance(value, Tensor):
-        value = numbers_of(name, value)
-        if value.is_complex():
-            raise ValueError(f"{name} is of {value.dtype}; it must hold real numbers")
-        return value if value.is_floating_point() else value.double()
-    given, value = value, checks.values(name, value)
-    if value.dtype == object and not value.ndim:  # ragged, or no numbers
-        raise ValueError(f"{name}={checks.shown(given)} must be a tensor or an array of numbers")
-    if value.dtype.kind not in "biuf":
-        raise ValueError(f"{name} is of {value.dtype}; it must hold real numbers")
-    return value if value.dtype.kind == "f" else value.astype(float)
+def like(given: Any, value: Tensor) -> Any:
+    """Return a tensor, or an array of its numbers where what was given is no tensor."""
+    return value if isinstance(given, Tensor) else value.numpy()
 
 
 class ServerRule(Protocol):
@@ -220,11 +179,22 @@ class FedAvg:
     def __call__(
         self, params: Any, updates: Any, weights: Any = None, work: LocalWork | None = None
     ) -> Any:
-        """Return the next global parameters (n_params,); ValueError on shapes that do not fit."""
+        """Return the next global parameters (n_params,).
+
+        An update that is not finite makes them so, and a run sees by it that it has diverged.
+
+        Raises
+        ------
+        ValueError
+            As `weighted_average`, or if `params` is not finite, as those of a run that diverged, or
+            does not have the shape of one update.
+        """
         # ERRATA 2: (6) prints eta mean(Delta) without eta_L; the proof has eta eta_L mean(Delta),
         # and eta_L Delta = w_k - w.
-        step = self.global_rate * mean_update(params, updates, weights)
-        return _numbers("params", params) + step
+        start = finite_vector("params", params)
+        mean = weighted_average(rows_of("updates", updates), weights)
+        checks.shape("params", start, tuple(mean.shape), like="each of updates")
+        return like(params, start + self.global_rate * mean)
 
 
 @settings
@@ -287,7 +257,7 @@ class Scaffold:
     ----------
     controls : dict
         c_k by client; a client that is absent has 0.
-    mean : tensor or array (n_params,), or None
+    mean : Tensor (n_params,) or None
         c; None stands for 0 before the first round.
     """
 
@@ -298,8 +268,8 @@ class Scaffold:
         self.shares = checks.simplex("shares", shares, tol=1e-6).copy()
         checks.shape("shares", self.shares, (self.n_clients,))
         self._average = FedAvg(global_rate)
-        self.controls: dict[int, Any] = {}
-        self.mean: Any = None
+        self.controls: dict[int, Tensor] = {}
+        self.mean: Tensor | None = None
 
     def local_options(self, work: LocalWork) -> dict[str, Any]:
         """Return the corrections c - c_k, or nothing while all control variates are 0."""
@@ -307,21 +277,18 @@ class Scaffold:
         if self.mean is None:
             return {}
         rows = [self.mean - self.controls.get(k, 0) for k in work.clients.tolist()]
-        return {
-            "corrections": torch.stack(rows) if isinstance(self.mean, Tensor) else np.stack(rows)
-        }
+        return {"corrections": torch.stack(rows)}
 
     def __call__(
         self, params: Any, updates: Any, weights: Any = None, work: LocalWork | None = None
     ) -> Any:
         """Return the next global parameters (n_params,); ValueError on a bad argument."""
-        # the rows of a table are its columns' names
-        params, updates = _numbers("params", params), _numbers("updates", updates)
+        start, updates = finite_vector("params", params), rows_of("updates", updates)
         work = check_work(work, self.n_clients, updates)
-        new = self._average(params, updates, weights)
+        new = self._average(start, updates, weights)
         weights = np.ones(len(updates)) if weights is None else array_of(weights)
         if self.mean is None:
-            self.mean = 0 * params
+            self.mean = 0 * start
         mean = self.mean + 0  # the changes below all refer to the c of this round
         rows = zip(work.clients.tolist(), updates, weights, work.steps.tolist(), strict=True)
         for k, update, weight, steps in rows:
@@ -330,7 +297,7 @@ class Scaffold:
                 self.controls[k] = self.controls.get(k, 0) + change
                 mean += float(self.shares[k]) * change
         self.mean = mean
-        return new
+        return like(params, new)
 
 
 RULES = Registry(

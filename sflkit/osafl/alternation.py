@@ -12,7 +12,6 @@ first application of Lemma 1. What comes out is decided by the start, which the 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Annotated, NamedTuple
 
@@ -213,11 +212,7 @@ def alternate(
         For a share outside (0, 1] or of another shape, an unknown solver, or arguments of other
         types.
     """
-    start = Start() if start is None else start
-    if not isinstance(start, Start):
-        raise ValueError(
-            f"start={start!r} must be a Start(cpu_share, tx_share), for example Start(1.0, 0.1)"
-        )
+    start = start or Start()
     for name, share in start._asdict().items():
         share = checks.array(name, share, above=0, high=1)
         checks.shape(name, share, (), (1,), (len(devices),))
@@ -226,35 +221,18 @@ def alternate(
     rows = [(np.full(len(devices), np.nan), cpu, power)]
     for _ in range(PASSES):
         steps = np.maximum(lemma1(devices, link, cpu, power), 0.0)
-        new_cpu, new_power = _pass(devices, link, steps, cpu, power, solver)
+        on = steps > 0  # the others' frequency and power stay
+        new_cpu, new_power = cpu.copy(), power.copy()
+        new_cpu[on] = lemma2(devices[on], link, steps[on], power[on])
+        if link.payload_bits and on.any():
+            of_on = steps[on], new_cpu[on], power[on]
+            new_power[on] = algorithm3(devices[on], link, *of_on, solver=solver)
         still = _near(new_cpu, cpu) and _near(new_power, power)
-        cpu = new_cpu
-        power = new_power
+        cpu, power = new_cpu, new_power
         rows.append((steps, cpu, power))
         if still:
             break
     return Alternation(*(np.stack(column) for column in zip(*rows, strict=True)))
-
-
-def _pass(
-    devices: Devices,
-    link: Link,
-    steps: np.ndarray,
-    cpu: np.ndarray,
-    power: np.ndarray,
-    solver: str,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the next frequencies and powers; those of clients without steps stay."""
-    new_cpu = cpu.copy()
-    new_power = power.copy()
-    on = steps > 0
-    if on.any():
-        fields = [field.name for field in dataclasses.fields(devices)]
-        some = Devices(*(getattr(devices, name)[on] for name in fields))
-        new_cpu[on] = lemma2(some, link, steps[on], power[on])
-        if link.payload_bits:
-            new_power[on] = algorithm3(some, link, steps[on], new_cpu[on], power[on], solver=solver)
-    return new_cpu, new_power
 
 
 @checked_choices

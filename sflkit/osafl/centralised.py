@@ -41,6 +41,7 @@ at most the batch size, equal up to one sample.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
@@ -55,9 +56,7 @@ from sflkit.osafl import stores
 from sflkit.randomness import generator, model_seed
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from sflkit.federated import Task
+    from torch import nn
 
 EXPERIMENT = "osafl-centralised"
 RESULT_VERSION = 1
@@ -160,16 +159,9 @@ class CentralisedConfig:
             raise ValueError(
                 f"hidden={self.hidden!r} has no meaning for model={self.model!r}; it must be None"
             )
-        for name, least, why in (
-            ("capacity_low", self.max_arrivals + 1, "more than max_arrivals"),
-            ("capacity_high", self.capacity_low, "which is capacity_low"),
-        ):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name}={getattr(self, name)} must be >= {least}, {why}")
-        if self.arrival_high < self.arrival_low:
-            raise ValueError(
-                f"arrival_high={self.arrival_high} must be >= arrival_low={self.arrival_low}"
-            )
+        checks.integer("capacity_low", self.capacity_low, self.max_arrivals + 1)
+        checks.integer("capacity_high", self.capacity_high, self.capacity_low)
+        checks.real("arrival_high", self.arrival_high, self.arrival_low)
         if list(self.decay_at) != sorted(self.decay_at):
             raise ValueError(f"decay_at={self.decay_at!r} must be episodes >= 1 in order")
         return self
@@ -341,7 +333,9 @@ def run(
     seen = np.zeros(len(y), dtype=bool)
     for t in range(1, last + 1):
         batches, n_samples = mini_batches(config, clients, t)
-        params = _pass(task, params, x, y, batches, config.rate_in(t))
+        steps = np.array(list(zip_longest(*batches, fillvalue=-1))).T[None]
+        rate = config.rate_in(t)
+        params = federated.local_sgd(task, params, rate=rate, data=(x, y), rows=steps)[0]
         if not bool(torch.isfinite(params).all()):
             raise FloatingPointError(
                 f"the model is no longer finite after episode {t}; lower rate={config.rate}"
@@ -357,7 +351,7 @@ def run(
                 "n_samples": n_samples,
                 "n_used": len(used),
                 "steps": len(batches),
-                "learning_rate": config.rate_in(t),
+                "learning_rate": rate,
                 "renewed": clients.renewed(config.arm, t),
                 "n_seen": int(seen.sum()),
             }
@@ -365,18 +359,6 @@ def run(
     frame = pd.DataFrame(rows)
     frame.attrs["data"] = source.record | {"test_size": len(source.y_test)}
     return frame
-
-
-def _pass(
-    task: Task, params: Tensor, x: Tensor, y: Tensor, batches: list[np.ndarray], rate: float
-) -> Tensor:
-    """Return the parameters after one SGD step for each of the `batches`, rows of (x, y)."""
-    from sflkit import federated
-
-    rows = np.full((1, len(batches), max(map(len, batches))), -1)
-    for mine, ids in zip(rows[0], batches):
-        mine[: len(ids)] = ids
-    return federated.local_sgd(task, params, None, rate, data=(x, y), rows=rows)[0]
 
 
 def mini_batches(

@@ -48,10 +48,11 @@ BYTES_PER_CALL = 2**28
 _PAST = {1: 1, 2: 10}
 _SAMPLE_BITS = {1: 101376, 2: 7}  # Table I; ERRATA 40: a label of 100 files needs 7 bits
 _N_FILES = 100
-# The fields on which requests and stores depend, and those on which the local steps do.
-_SIZES = "seed dataset n_clients rounds minibatches minibatch capacity_low capacity_high".split()
-_OF_WORLD = (*_SIZES, "top_k", "features", "test_size")
-_OF_STEPS = (*_SIZES, "allocator", "max_steps")
+# The fields on which requests and stores depend.
+_OF_WORLD = (
+    "seed dataset top_k features n_clients rounds minibatches minibatch capacity_low capacity_high "
+    "test_size"
+).split()
 
 
 class World(NamedTuple):
@@ -134,29 +135,24 @@ def local_steps(config: OSAFLConfig, payload_bits: float) -> np.ndarray:
     -------
     int array (rounds, n_clients)
     """
+    rounds, n_clients, seed = config.rounds, config.n_clients, config.seed
     if config.allocator == "none":
-        return np.full((config.rounds, config.n_clients), config.max_steps)
-    part = OSAFLConfig(**{name: getattr(config, name) for name in _OF_STEPS})
-    return _local_steps(part, float(payload_bits))
-
-
-@functools.lru_cache(maxsize=8)
-def _local_steps(config: OSAFLConfig, payload_bits: float) -> np.ndarray:
-    seed, n_clients = config.seed, config.n_clients
+        return np.full((rounds, n_clients), config.max_steps)
     distance = channels.draw_distances(n_clients, generator(seed, "channel"))
-    link = Link(payload_bits, max_steps=config.max_steps)
+    shadowing = [
+        channels.draw_shadowing_db(n_clients, generator(seed, "channel", 1, t))
+        for t in range(rounds)
+    ]
     sizes = {"sample_bits": _SAMPLE_BITS[config.dataset]}
     sizes["samples"] = config.minibatches * config.minibatch
     hardware = channels.draw_devices(n_clients, generator(seed, "channel", 0), snr=0.0, **sizes)
-    steps = np.empty((config.rounds, n_clients), dtype=np.int64)
+    # One allocation for all rounds: a client of a round is a device of its own.
+    snr = channels.snr_per_watt(distance, np.stack(shadowing)).ravel()
+    every = dataclasses.replace(hardware[np.tile(np.arange(n_clients), rounds)], snr_per_watt=snr)
     start = networks.START if config.allocator == "alternating" else None
-    for t in range(config.rounds):
-        shadowing = channels.draw_shadowing_db(n_clients, generator(seed, "channel", 1, t))
-        snr = channels.snr_per_watt(distance, shadowing)
-        devices = dataclasses.replace(hardware, snr_per_watt=snr)
-        steps[t] = allocation.allocate(devices, link, config.allocator, start=start).local_steps
-    steps.flags.writeable = False
-    return steps
+    link = Link(payload_bits, max_steps=config.max_steps)
+    chosen = allocation.allocate(every, link, config.allocator, start=start)
+    return chosen.local_steps.reshape(rounds, n_clients)
 
 
 def ceiling(config: OSAFLConfig) -> float:
@@ -236,8 +232,7 @@ class Samples:
         self.device = device
         self.world = world(config)
         self.past = _PAST[config.dataset]
-        self._around = np.arange(-self.past, 1)  # the requests of a sample, from its label on
-        # By client and round; FIFO stores are windows and need no list.
+        # By client and round, the start first; FIFO stores are windows and need no list.
         self._kept = None if cache is None else self._run_caches(cache)
         if config.dataset == 1:
             self._make_rows(config.input_norm)
@@ -247,23 +242,19 @@ class Samples:
         users = self.world.users
         rows, _ = video.dataset_1(files, users, 0, np.append(np.arange(files.n_files), 0))
         first = files.features.shape[1]
-        own = [*range(first, first + files.n_genres), rows.shape[1] - 1]
+        own = torch.tensor([*range(first, first + files.n_genres), rows.shape[1] - 1])
         values = np.concatenate([users.preferences, users.stick[:, None]], axis=1)
-        self._rows_of_files = torch.from_numpy(rows).to(self.device)
-        self._own = torch.tensor(own, device=self.device)  # the user's own columns
-        self._values = torch.from_numpy(values.astype(np.float32)).to(self.device)
+        tables = [torch.from_numpy(rows), torch.from_numpy(values.astype(np.float32))]
         if norm is not None:
-            self._standardise(norm)
-
-    def _standardise(self, norm: float) -> None:
-        self._rows_of_files[:, self._own] = 0  # constant over the files: not counted twice
-        spreads = []
-        for columns in (self._rows_of_files, self._values):
-            spread = columns.std(dim=0, correction=0)
-            columns.sub_(columns.mean(dim=0)).div_(spread.where(spread > 0, 1))
-            spreads.append(int((spread > 0).sum()))
-        for columns in (self._rows_of_files, self._values):
-            columns.mul_(norm / sum(spreads) ** 0.5)
+            tables[0][:, own] = 0  # constant over the files: not counted twice
+            spreads = [columns.std(dim=0, correction=0) for columns in tables]
+            scale = norm / sum(int((spread > 0).sum()) for spread in spreads) ** 0.5
+            for columns, spread in zip(tables, spreads, strict=True):
+                columns.sub_(columns.mean(dim=0)).div_(spread.where(spread > 0, 1)).mul_(scale)
+        # the user's own columns are written over those of the file's row
+        self._rows_of_files, self._values, self._own = (
+            part.to(self.device) for part in (*tables, own)
+        )
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -275,109 +266,67 @@ class Samples:
         """Samples of one local round, n n-bar."""
         return self.config.minibatches * self.config.minibatch
 
-    def batch(self, user: int, labels_at: np.ndarray) -> tuple[Tensor, ...]:
-        """Return stored samples of a user as a step for `federated.local_sgd` with `loss`.
-
-        Parameters
-        ----------
-        user : int
-        labels_at : int array (n,)
-            Where their labels lie in the user's requests, each at least `past`.
-
-        Returns
-        -------
-        x, y, weights : Tensors
-            Dataset-1: the distinct inputs, the shares (rows, n_files) of the labels that follow
-            each, and the number of its samples.
-        x, y : Tensors
-            Dataset-2, whose inputs hardly ever repeat: all n samples with their labels.
-        """
-        x, y, weights, _ = self._table([(user, labels_at)])
-        return (x, y) if weights is None else (x, y, torch.from_numpy(weights).to(self.device))
-
-    def local_data(self, clients: np.ndarray, n_rounds: np.ndarray, t: int) -> dict[str, Any]:
-        """Return the local rounds of several clients in round t (from 1) as one table of samples.
-
-        Parameters
-        ----------
-        clients, n_rounds : int arrays (n,)
-            Who trains, and how many local rounds.
-
-        Returns
-        -------
-        dict
-            `data`, `rows` and `weights` of `federated.local_sgd`: the batches of `local_batches`,
-            one after the other.
-        """
-        drawn = [self._draws(int(u), t, int(n)) for u, n in zip(clients, n_rounds, strict=True)]
-        parts = [(int(u), at) for u, own in zip(clients, drawn, strict=True) for at in own]
-        x, y, weights, sizes = self._table(parts)
-        steps = np.array([len(own) for own in drawn])
-        inside = np.zeros((len(steps), steps.max(), sizes.max()), dtype=bool)
-        inside[np.arange(steps.max()) < steps[:, None]] = np.arange(sizes.max()) < sizes[:, None]
-        rows = np.full(inside.shape, -1)
-        rows[inside] = np.arange(len(x))
-        if weights is not None:
-            counts = np.zeros(inside.shape, np.float32)
-            counts[inside] = weights
-            weights = counts
-        return {"data": (x, y), "rows": rows, "weights": weights}
-
-    def _table(
-        self, parts: list[tuple[int, np.ndarray]]
-    ) -> tuple[Tensor, Tensor, np.ndarray | None, np.ndarray]:
-        """Return x, y and weights of `batch` for several (user, labels_at), and their sizes."""
+    def inputs(self, users: np.ndarray, before: np.ndarray) -> Tensor:
+        """Return the inputs of users, int (n,), after the requests `before`, int (n, past)."""
         if self.config.dataset == 2:
-            every = [self.world.requests[u][at[:, None] + self._around] for u, at in parts]
-            sizes = np.array([len(at) for _, at in parts])
-            return *self.pairs(parts[0][0], np.concatenate(every)), None, sizes
-        n_files = self.world.catalogue.n_files
-        files, shares, counts = [], [], []
-        for user, at in parts:
-            requests = self.world.requests[user]
-            own, row, count = np.unique(requests[at - 1], return_inverse=True, return_counts=True)
-            cells = np.bincount(row * n_files + requests[at], minlength=len(own) * n_files)
-            files.append(own)
-            shares.append((cells.reshape(-1, n_files) / count[:, None]).astype(np.float32))
-            counts.append(count.astype(np.float32))
-        sizes = np.array([len(own) for own in files])
-        users = np.repeat([user for user, _ in parts], sizes)
-        y = torch.from_numpy(np.concatenate(shares)).to(self.device)
-        return self._inputs(users, np.concatenate(files)), y, np.concatenate(counts), sizes
-
-    def pairs(self, user: int, requests: np.ndarray) -> tuple[Tensor, Tensor]:
-        """Return inputs and labels of consecutive requests of a user, int (n, past + 1)."""
-        label = torch.from_numpy(requests[:, -1].copy()).to(self.device)
-        if self.config.dataset == 1:
-            return self._inputs(np.full(len(label), user), requests[:, 0]), label
-        before = torch.from_numpy(requests[:, :-1]).to(self.device)
-        return before.contiguous(), label
-
-    def _inputs(self, users: np.ndarray, files: np.ndarray) -> Tensor:
-        users, files = (torch.from_numpy(ids).to(self.device) for ids in (users, files))
+            return torch.from_numpy(before).to(self.device)
+        users, files = (torch.from_numpy(ids).to(self.device) for ids in (users, before[:, 0]))
         x = self._rows_of_files[files]
         x[:, self._own] = self._values[users]
         return x
 
+    def pairs(self, requests: np.ndarray, users: np.ndarray, at: np.ndarray) -> tuple[Tensor, ...]:
+        """Return inputs and labels of samples, whose labels lie at `at` in the users' requests."""
+        before = requests[users[:, None], at[:, None] + np.arange(-self.past, 0)]
+        return self.inputs(users, before), torch.from_numpy(requests[users, at]).to(self.device)
+
     def test(self) -> tuple[Tensor, Tensor]:
         """Return inputs and labels of the test_size test samples, as many per user up to one."""
-        at = np.arange(self.past, self.world.test_requests.shape[1])
         each, more = divmod(self.config.test_size, self.config.n_clients)
-        parts = []
-        for user, requests in enumerate(self.world.test_requests):
-            share = each + (user < more)
-            if share:
-                rows = requests[at[:share, None] + self._around]
-                parts.append(self.pairs(user, rows))
-        x, y = (torch.cat(column) for column in zip(*parts, strict=True))
-        return x, y
+        shares = each + (np.arange(self.config.n_clients) < more)
+        at = self.past + np.concatenate([np.arange(n) for n in shares])
+        return self.pairs(self.world.test_requests, np.arange(len(shares)).repeat(shares), at)
+
+    def table(
+        self, users: np.ndarray, at: np.ndarray
+    ) -> tuple[Tensor, Tensor, np.ndarray | None, np.ndarray]:
+        """Return the stored samples of several steps as one table.
+
+        Parameters
+        ----------
+        users, at : int arrays (n_steps, 1 or n) and (n_steps, n)
+            Whose each sample is, and where its label lies in the user's requests.
+
+        Returns
+        -------
+        x, y : Tensors (rows, ...)
+            Dataset-1: the distinct inputs of each step, and the shares (rows, n_files) of the
+            labels that follow each. Dataset-2, whose inputs hardly ever repeat: all samples with
+            their labels.
+        weights : float32 array (rows,) or None
+            Dataset-1: the number of samples of each row.
+        sizes : int array (n_steps,)
+            Rows of each step, one step after the other.
+        """
+        requests = self.world.requests
+        if self.config.dataset == 2:
+            x, y = self.pairs(requests, np.broadcast_to(users, at.shape).ravel(), at.ravel())
+            return x, y, None, np.full(len(at), at.shape[1])
+        n_users, n_files = len(requests), self.world.catalogue.n_files
+        step = np.arange(len(at))[:, None]
+        inputs = ((step * n_users + users) * n_files + requests[users, at - 1]).ravel()
+        inputs, row, counts = np.unique(inputs, return_inverse=True, return_counts=True)
+        cells = row * n_files + requests[users, at].ravel()
+        labels = np.bincount(cells, minlength=len(inputs) * n_files).reshape(-1, n_files)
+        shares = torch.from_numpy((labels / counts[:, None]).astype(np.float32))
+        x = self.inputs(inputs // n_files % n_users, inputs[:, None] % n_files)
+        sizes = np.bincount(inputs // (n_users * n_files))
+        return x, shares.to(self.device), counts.astype(np.float32), sizes
 
     def stored(self, user: int, t: int) -> np.ndarray:
         """Return where the labels of a client's stored samples lie in round t (from 1), (n,)."""
-        if self._kept is None:
-            first, end = self.world.windows[t - 1, user]
-            return np.arange(first, end) + self.past
-        return self._kept[user][t - 1] + self.past
+        held = np.arange(*self.world.windows[t - 1, user])
+        return self.past + (held if self._kept is None else self._kept[user][t])
 
     def _run_caches(self, cache: Callable) -> list[list[np.ndarray]]:
         """Return the samples that each client's cache holds in each round, by client and round.
@@ -388,13 +337,12 @@ class Samples:
         for user, (capacity, slots) in enumerate(zip(stores.capacity, stores.slots, strict=True)):
             own = cache(int(capacity), int(slots))
             ends = [0, int(capacity), *windows[:, user, 1].tolist()]
-            contents = []
+            kept.append([])
             for t, (first, end) in enumerate(itertools.pairwise(ends)):
                 new = np.arange(first, end)
                 labels = self.world.requests[user][new + self.past]
                 own.update(new, labels, generator(self.config.seed, "cache", user, t))
-                contents.append(self._checked(own, user, t, end))
-            kept.append(contents[1:])
+                kept[user].append(self._checked(own, user, t, end))
         return kept
 
     def _checked(self, cache: Any, user: int, t: int, arrived: int) -> np.ndarray:
@@ -409,18 +357,52 @@ class Samples:
             )
         return ids
 
-    def local_batches(self, user: int, t: int, n_rounds: int) -> list[tuple[Tensor, ...]]:
-        """Return the batches of a client's `n_rounds` local rounds in round t (from 1)."""
-        return [self.batch(user, picks) for picks in self._draws(user, t, n_rounds)]
+    def local_data(self, clients: np.ndarray, n_rounds: np.ndarray, t: int) -> dict[str, Any]:
+        """Return the local rounds of several clients in round t (from 1).
 
-    def _draws(self, user: int, t: int, n_rounds: int) -> list[np.ndarray]:
-        stored = self.stored(user, t)
+        Parameters
+        ----------
+        clients, n_rounds : int arrays (n,)
+            Who trains, and how many local rounds.
+
+        Returns
+        -------
+        dict
+            `data`, `rows` and `weights` of `federated.local_sgd`.
+        """
         size = self.samples_per_round
-        rng = generator(self.config.seed, "batches", user, t)
-        drawn = [stored[rng.choice(len(stored), size, replace=False)] for _ in range(n_rounds)]
+        drawn = []
+        for user, n in zip(clients.tolist(), n_rounds.tolist(), strict=True):
+            rng, stored = generator(self.config.seed, "batches", user, t), self.stored(user, t)
+            drawn.append([rng.choice(stored, size, replace=False) for _ in range(n)])
         if self.config.local_round == "minibatches":
-            drawn = [part for picks in drawn for part in np.split(picks, self.config.minibatches)]
-        return drawn
+            size = self.config.minibatch
+        at = np.concatenate(drawn).reshape(-1, size)
+        steps = n_rounds * (self.samples_per_round // size)
+        return self._steps(np.repeat(clients, steps)[:, None], at, steps)
+
+    def union_data(self, t: int, n_steps: int) -> dict[str, Any]:
+        """Return `n_steps` centralised steps in round t (from 1), in the form of `local_data`.
+
+        Each is drawn without replacement from the samples of all stores together.
+        """
+        stored = [self.stored(u, t) for u in range(self.config.n_clients)]
+        owner = np.arange(len(stored)).repeat([len(own) for own in stored])
+        rng = generator(self.config.seed, "batches", len(stored), t)
+        size = self.samples_per_round
+        drawn = [np.sort(rng.choice(len(owner), size, replace=False)) for _ in range(n_steps)]
+        return self._steps(owner[drawn], np.concatenate(stored)[drawn], np.array([n_steps]))
+
+    def _steps(self, users: np.ndarray, at: np.ndarray, steps: np.ndarray) -> dict[str, Any]:
+        """Return the steps of `table` by client: the first `steps[0]` are those of the first."""
+        x, y, weights, sizes = self.table(users, at)
+        inside = np.zeros((len(steps), steps.max(), sizes.max()), dtype=bool)
+        inside[np.arange(steps.max()) < steps[:, None]] = np.arange(sizes.max()) < sizes[:, None]
+        rows = np.full(inside.shape, -1)
+        rows[inside] = np.arange(len(x))
+        if weights is not None:
+            weights = np.append(weights, np.float32(0))[rows]
+        return {"data": (x, y), "rows": rows, "weights": weights}
 
     def label_counts(self, t: int) -> np.ndarray:
         """Return how often each label is in each client's store in round t (from 1).
@@ -451,22 +433,3 @@ class Samples:
         numbers = steps * self.samples_per_round * self.input_shape[0]
         call = np.cumsum(numbers) * 4 // BYTES_PER_CALL
         return np.split(np.arange(len(clients)), np.flatnonzero(np.diff(call)) + 1)
-
-    def union_batches(self, t: int, n_steps: int) -> list[tuple[Tensor, ...]]:
-        """Return the batches of `n_steps` centralised steps in round t (from 1).
-
-        Each is drawn without replacement from the samples of all stores together.
-        """
-        stored = [self.stored(u, t) for u in range(self.config.n_clients)]
-        edges = np.cumsum([len(own) for own in stored])
-        together = np.concatenate(stored)
-        size = min(self.samples_per_round, edges[-1])
-        rng = generator(self.config.seed, "batches", self.config.n_clients, t)
-        batches = []
-        for _ in range(n_steps):
-            picks = np.sort(rng.choice(edges[-1], size, replace=False))
-            owner = np.searchsorted(edges, picks, side="right")
-            at = together[picks]
-            parts = [self.batch(int(u), at[owner == u]) for u in np.unique(owner)]
-            batches.append(tuple(torch.cat(column) for column in zip(*parts, strict=True)))
-        return batches

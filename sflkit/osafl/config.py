@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import model_validator
 
+from sflkit import checks
 from sflkit.config import Count, NotNegative, Number, OneOf, Positive, Seed, Whole, settings
 from sflkit.osafl.rules import NETWORKS, NEVER_JOINED, RULES
 
@@ -123,16 +124,8 @@ class OSAFLConfig:
     @model_validator(mode="after")
     def _agree(self) -> OSAFLConfig:
         least = max(SMALLEST_STORE, self.minibatches * self.minibatch)
-        if self.capacity_low < least:
-            raise ValueError(
-                f"capacity_low={self.capacity_low} must be an integer >= {least}, the samples of a "
-                f"local round and at least {SMALLEST_STORE}"
-            )
-        if self.capacity_high < self.capacity_low:
-            raise ValueError(
-                f"capacity_high={self.capacity_high} must be an integer >= {self.capacity_low}, "
-                "which is capacity_low"
-            )
+        checks.integer("capacity_low", self.capacity_low, least)
+        checks.integer("capacity_high", self.capacity_high, self.capacity_low)
         for name in HYPER:
             value = getattr(self, name)
             if value is not None and name not in RULES[self.rule].options:

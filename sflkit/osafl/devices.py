@@ -87,19 +87,17 @@ class Devices:
         arrays = {name: checks.array(name, value, low=0.0) for name, value in given.items()}
         checks.array("cycles_per_step", self.cycles_per_step, above=0.0)
         # Numbers hold for all clients, arrays of one entry only where there is one client.
-        distinct = {array.shape for array in arrays.values() if array.ndim}
-        shape = distinct.pop() if distinct else (1,)
-        if distinct or len(shape) != 1:
-            shapes = ", ".join(f"{name} {np.shape(value)}" for name, value in given.items())
-            raise ValueError(
-                "devices must be arrays (n_clients,) of one length, or numbers; "
-                f"the shapes are {shapes}"
-            )
+        first, n_clients = next(((name, len(a)) for name, a in arrays.items() if a.ndim), ("", 1))
         for name, array in arrays.items():
-            setattr(self, name, np.broadcast_to(array.copy(), shape))
+            checks.shape(name, array, (), (n_clients,), like=first)
+            setattr(self, name, np.broadcast_to(array.copy(), n_clients))
 
     def __len__(self) -> int:
         return len(self.snr_per_watt)
+
+    def __getitem__(self, which: Any) -> Devices:
+        """Return some of the devices, by a mask, a slice or an array of indices."""
+        return Devices(**{name: values[which] for name, values in vars(self).items()})
 
 
 @settings

@@ -123,7 +123,7 @@ class RoundRule:
         model = finite_vector("params", params)
         rows = rows_of("updates", updates)
         work = check_work(work, self.n_clients, rows)
-        checks.shape("params", model, tuple(rows.shape[1:]))
+        checks.shape("params", model, tuple(rows.shape[1:]), like="each of updates")
         if weights is not None:
             weights = checks.array("weights", array_of(weights), low=0)
             checks.shape("weights", weights, (len(rows),))
@@ -384,13 +384,13 @@ class MFedDisco(MFedAvg):
         absent = np.delete(self._everyone, list(self.order)).sum()
         return float(absent / (absent + self.shares[: self.joined].sum()))
 
-    def __call__(
-        self, params: Any, updates: Any, weights: Any = None, work: LocalWork | None = None
-    ) -> Any:
-        """Return what `MFedAvg` returns; ValueError also if there are no weights."""
+    def aggregate(
+        self, params: Tensor, updates: Tensor, weights: np.ndarray | None, work: LocalWork
+    ) -> Tensor:
+        """Return what `MFedAvg` returns; ValueError if there are no weights."""
         if weights is None:
             raise ValueError("weights=None; M-FedDisco needs the participants' disco_weights")
-        return super().__call__(params, updates, weights, work)
+        return super().aggregate(params, updates, weights, work)
 
 
 class MFedNova(RoundRule):
@@ -424,9 +424,7 @@ class MFedNova(RoundRule):
         self, params: Tensor, updates: Tensor, weights: np.ndarray | None, work: LocalWork
     ) -> Tensor:
         """Return the model moved by the participants' updates, each in its form's proportion."""
-        joins = np.flatnonzero(work.steps)
-        p = np.zeros(len(updates))
-        p[joins] = self.sizes[work.clients][joins]
+        p = np.where(work.steps > 0, self.sizes[work.clients], 0)
         if self.form == "printed":  # eta kappa_u d_u = -update
             factors = p / self.sizes.sum()
         else:

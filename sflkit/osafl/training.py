@@ -88,29 +88,26 @@ def run(
     """
     last = checks.last_round(stop_after, config.rounds)
     learner = Learner(config, server, model, cache)
-    joined = np.zeros(config.n_clients, dtype=bool)
+    steps = learner.steps[:last]
     alive = True
-    rows = []
+    rows, scores = [], []
     for t in range(1, last + 1):
-        kappa = learner.steps[t - 1]
-        joined |= kappa > 0
         alive = alive and learner.step(t)
         row = {"round": t, "accuracy": np.nan, "loss": np.nan if alive else np.inf}
         if alive and (t % config.evaluate_every == 0 or t == config.rounds):
             row["loss"], row["accuracy"] = learner.evaluate()
             row["loss"] = row["loss"] if np.isfinite(row["loss"]) else np.inf
-        n = int((kappa > 0).sum())
-        rows.append(
-            row
-            | {
-                "participants": n,
-                "stragglers": 0 if learner.is_central else config.n_clients - n,
-                "mean_kappa": kappa[kappa > 0].mean() if n else np.nan,
-                "joined": int(joined.sum()),
-                "mean_score": learner.mean_score() if n else np.nan,
-            }
-        )
-    frame = with_best(pd.DataFrame(rows), learner.n_files)
+        rows.append(row)
+        scores.append(learner.mean_score() if steps[t - 1].any() else np.nan)
+    n = (steps > 0).sum(axis=1)
+    frame = pd.DataFrame(rows).assign(
+        participants=n,
+        stragglers=0 if learner.is_central else config.n_clients - n,
+        mean_kappa=steps.sum(axis=1) / np.where(n > 0, n, np.nan),
+        joined=np.logical_or.accumulate(steps > 0).sum(axis=1),
+        mean_score=scores,
+    )
+    frame = with_best(frame, learner.n_files)
     frame.attrs["data"] = learner.source
     return frame
 
@@ -140,14 +137,12 @@ def with_best(frame: pd.DataFrame, n_classes: int) -> pd.DataFrame:
     frame["diverged"] = np.logical_or.accumulate(after & bad)
     frame.loc[frame["diverged"], "accuracy"] = np.nan
     frame.loc[np.isinf(frame["loss"]), "loss"] = np.nan
-    best = (-1.0, np.nan)
-    running = []
-    for accuracy, its_loss in zip(frame["accuracy"], frame["loss"], strict=True):
-        best = (accuracy, its_loss) if accuracy > best[0] else best  # False for NaN
-        running.append(best if best[0] >= 0 else (np.nan, np.nan))
-    accuracies, losses = zip(*running, strict=True)
-    frame.insert(3, "best_accuracy", accuracies)
-    frame.insert(4, "best_loss", losses)
+    accuracy = frame["accuracy"]
+    new = accuracy > accuracy.cummax().shift(fill_value=-1.0).ffill()  # False for NaN
+    best = pd.Series(frame.index, frame.index).where(new).ffill()
+    best = frame[["accuracy", "loss"]].reindex(best).to_numpy()
+    frame.insert(3, "best_accuracy", best[:, 0])
+    frame.insert(4, "best_loss", best[:, 1])
     return frame
 
 
@@ -173,15 +168,13 @@ def make_rule(
     checks.shape("sizes", checks.array("sizes", sizes, above=0), (config.n_clients,))
     if server is not None:
         return own.build_server(server, config, sizes / sizes.sum())
-    row = RULES[config.rule]
     given = {
         "n_clients": config.n_clients,
         "sizes": sizes,
         "never_joined": config.never_joined,
         "chi": config.chi,
     } | config.hyper
-    names = [checks.choice(f"option of rule {config.rule!r}", name, given) for name in row.options]
-    return row.build(**{name: given[name] for name in names})
+    return RULES[config.rule].make(**given)
 
 
 class Learner:
@@ -234,9 +227,12 @@ class Learner:
                 payload_bits = BITS_PER_PARAMETER * self.task.n_params
             self.steps = local_steps(config, payload_bits)
         self._test = self._samples.test()
-        # Rules of the table keep no updates, a caller's own may.
-        self._reuses_memory = server is None
+        # Rules of the table keep no updates, a caller's own may. Fresh memory costs as much on a
+        # CPU as training a large layer.
         self._memory: Tensor | None = None
+        if server is None and not self.is_central:
+            most = int((self.steps > 0).sum(axis=1).max())
+            self._memory = torch.empty(most, self.task.n_params, device=device)
 
     @property
     def is_central(self) -> bool:
@@ -266,8 +262,8 @@ class Learner:
         return True
 
     def _central_step(self, t: int) -> Tensor:
-        batches = self._samples.union_batches(t, self.config.genie_steps)
-        return federated.local_sgd(self.task, self.params, [batches], self._rate)[0]
+        steps = self._samples.union_data(t, self.config.genie_steps)
+        return federated.local_sgd(self.task, self.params, rate=self._rate, **steps)[0]
 
     def _federated_step(self, t: int) -> Tensor | None:
         """Return the next global model; None if an update is not finite, which is asked once."""
@@ -290,7 +286,10 @@ class Learner:
 
     def _updates(self, t: int, work: LocalWork) -> Tensor:
         """Return the participants' updates; only a part of the clients' inputs exists at a time."""
-        updates = self._empty(len(work.clients))
+        n = len(work.clients)
+        updates = torch.empty(n, self.task.n_params, device=self.params.device)
+        if self._memory is not None:
+            updates = self._memory[:n]
         options = own.local_options(self.rule, work)
         corrections = options.pop("corrections", None)
         for part in self._samples.groups(work.clients, work.steps):
@@ -307,15 +306,6 @@ class Learner:
                 **self._samples.local_data(work.clients[part], work.steps[part], t),
             )
         return updates
-
-    def _empty(self, n: int) -> Tensor:
-        """Return room for n updates, which serves all rounds unless the rule may keep updates.
-
-        Fresh memory costs as much on a CPU as training a large layer.
-        """
-        if not self._reuses_memory or self._memory is None or len(self._memory) < n:
-            self._memory = torch.empty(n, self.task.n_params, device=self.params.device)
-        return self._memory[:n]
 
     def mean_score(self) -> float:
         """Return the mean of the rule's last scores; NaN for a rule without scores."""

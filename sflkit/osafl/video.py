@@ -54,6 +54,8 @@ class Catalogue:
         File ids of each genre, most popular first.
     gamma, q : float
         Zipf-Mandelbrot law of the rank, gamma >= 0 and q > -1; the paper gives neither (ERRATA 39).
+    popularity : array (files_per_genre,)
+        The probabilities (80) of the ranks of a genre, by that law.
 
     Raises
     ------
@@ -70,15 +72,12 @@ class Catalogue:
     def __post_init__(self):
         features = checks.array("features", self.features, ndim=2)
         order = checks.integers("order", self.order)
-        if order.ndim != 2 or min(order.shape) < 2:
-            raise ValueError(
-                f"order has shape {order.shape}; it must be (n_genres, files_per_genre), each at "
-                "least 2"
-            )
         ids = np.arange(order.size).reshape(order.shape)
-        if order.size != len(features) or not np.array_equal(np.sort(order, axis=1), ids):
+        whole = order.ndim == 2 and min(order.shape) >= 2 and order.size == len(features)
+        if not whole or not np.array_equal(np.sort(order, axis=1), ids):
             raise ValueError(
-                "order must rank the ids genre * files_per_genre + place of each genre, "
+                f"order of shape {order.shape} must be (n_genres, files_per_genre), each at least "
+                "2, and rank the ids genre * files_per_genre + place of each genre, "
                 f"{len(features)} in all"
             )
         if not (np.linalg.norm(features, axis=1) > 0).all():
@@ -86,8 +85,7 @@ class Catalogue:
                 "features holds a vector of zeros; its cosine is undefined, every file needs a "
                 "feature above 0"
             )
-        self.gamma = checks.real("gamma", self.gamma, 0)
-        self.q = checks.real("q", self.q, above=-1)
+        self.popularity = zipf_mandelbrot(order.shape[1], self.gamma, self.q)
         given = np.asarray(self.features)  # float32 stays: images of a catalogue are many
         self.features = _read_only((given if given.dtype == np.float32 else features).copy())
         self.order = _read_only(order.astype(np.int64))
@@ -95,11 +93,6 @@ class Catalogue:
     n_files = property(lambda self: self.order.size, doc="Number of files, F.")
     n_genres = property(lambda self: self.order.shape[0], doc="Number of genres, G.")
     files_per_genre = property(lambda self: self.order.shape[1], doc="Files of one genre, F / G.")
-
-    @cached_property
-    def popularity(self) -> np.ndarray:
-        """Probabilities (80) of the ranks of a genre, shape (files_per_genre,)."""
-        return zipf_mandelbrot(self.files_per_genre, self.gamma, self.q)
 
     @cached_property
     def similarity(self) -> np.ndarray:

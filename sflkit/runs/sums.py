@@ -14,6 +14,7 @@ from pathlib import Path
 from sflkit import paths
 
 NAME = "SHA256SUMS"
+UNKNOWN = f"{NAME} has no digest of it"
 
 
 def read(folder: Path | str) -> dict[str, str]:
@@ -52,8 +53,11 @@ def of(folder: Path | str, names: Iterable[str]) -> dict[str, str]:
     return {n: hashlib.sha256(paths.read(Path(folder) / n)).hexdigest() for n in names}
 
 
-def put(folder: Path | str, names: Iterable[str]) -> None:
+def put(folder: Path | str, names: Iterable[str] | Mapping[str, bytes]) -> None:
     """Write the lines of some files of a folder anew.
+
+    They are of what the files hold, or of the contents by name that they are about to be given. The
+    line of a file that is gone stays, so that `damages` names it.
 
     Raises
     ------
@@ -64,7 +68,11 @@ def put(folder: Path | str, names: Iterable[str]) -> None:
     """
     folder = Path(folder)
     with paths.lock(folder / NAME):
-        paths.write_atomic(folder / NAME, text(read(folder) | of(folder, names)))
+        if isinstance(names, Mapping):
+            new = {name: hashlib.sha256(content).hexdigest() for name, content in names.items()}
+        else:
+            new = of(folder, names)
+        paths.write_atomic(folder / NAME, text(read(folder) | new))
 
 
 def damages(folder: Path | str, names: Iterable[str] = ()) -> Iterator[tuple[Path, str]]:
@@ -84,7 +92,7 @@ def damages(folder: Path | str, names: Iterable[str] = ()) -> Iterator[tuple[Pat
     for name in sorted({*known, *names}):
         try:
             if name not in known:
-                yield folder / name, f"{NAME} has no digest of it"
+                yield folder / name, UNKNOWN
             elif of(folder, [name]) != {name: known[name]}:
                 yield folder / name, f"it differs from its digest in {NAME}"
         except FileNotFoundError:

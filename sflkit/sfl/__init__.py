@@ -12,7 +12,7 @@ __getattr__, __dir__, __all__ = exports(
     __name__,
     {
         "caches": "Cache DRSR FIFO Full Lazy Reservoir SRSR SharesRule",
-        "streams": "CountStream LabelStream ShareStream kl_markov_stream",
+        "streams": "GivenStream LabelStream kl_markov_stream",
         "discrepancy": "exact_discrepancy",
         "training": "run",
         "config": "SFLConfig",

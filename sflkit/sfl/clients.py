@@ -26,11 +26,8 @@ def make_cache(config: SFLConfig, long_term: np.ndarray) -> caches.Cache:
     long_term : array (n_classes,)
         The client's long-term label shares, which only FULL may know.
     """
-    rule = caches.RULES[config.rule]
-    options = {
-        name: long_term if name == "long_term" else getattr(config, name) for name in rule.options
-    }
-    return rule.build(config.capacity, config.batch_size, **options)
+    given = vars(config) | {"long_term": long_term}
+    return caches.RULES[config.rule].make(config.capacity, config.batch_size, **given)
 
 
 def make_stream(config: SFLConfig, n_classes: int) -> streams.LabelStream:
@@ -94,7 +91,7 @@ class Clients:
 
     Attributes
     ----------
-    stream : LabelStream, ShareStream or CountStream
+    stream : LabelStream or GivenStream
     counts : int array (rounds, n_clients, n_classes)
         Labels of the arrivals.
     caches : list of cache objects, one per client; their ids are rows of the training set.

@@ -102,9 +102,7 @@ def make_cache(config: DiscrepancyConfig, rng: np.random.Generator) -> caches.Ca
     `rng` orders the blanks with which the printed SRSR starts; other rules do not use it.
     """
     capacity = config.batch_size * config.cache_rounds
-    rule = RULES[config.rule]
-    options = {name: getattr(config, name) for name in rule.options}
-    cache = rule.build(capacity, config.batch_size, **options)
+    cache = RULES[config.rule].make(capacity, config.batch_size, **vars(config))
     if config.rule == "srsr":  # blanks carry the label after the last class
         cache.update(-1 - np.arange(capacity), np.full(capacity, config.n_classes), rng)
     return cache

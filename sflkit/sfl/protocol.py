@@ -13,10 +13,10 @@ stream   (a function only)                        f(config, n_classes), per run
 =======  =======================================  =====================================
 
 `long_term` (n_classes,) holds the client's long-term label shares. A stream may also be finished: a
-`LabelStream`, `ShareStream` or `CountStream`, which do not change in a run, or an array (rounds,
-n_clients, n_classes): floats are the label shares of each round, integers the numbers of samples. A
-row of zeros is a round in which nothing arrives at a client; its cache is then left as it is, and
-its `update` is not called.
+`LabelStream` or `GivenStream`, which do not change in a run, or the array (rounds, n_clients,
+n_classes) of a `GivenStream`: floats are the label shares of each round, integers the numbers of
+samples. A row of zeros is a round in which nothing arrives at a client; its cache is then left as
+it is, and its `update` is not called.
 
 A cache, by the protocol `CacheLike`, must keep four promises: it holds at most B samples; it holds
 only what arrived at its client; the labels it gives are those of the data set; and no two clients
@@ -34,9 +34,9 @@ import numpy as np
 
 from sflkit import checks
 from sflkit.sfl.config import SFLConfig
-from sflkit.sfl.streams import CountStream, LabelStream, ShareStream
+from sflkit.sfl.streams import GivenStream, LabelStream
 
-Stream = LabelStream | ShareStream | CountStream
+Stream = LabelStream | GivenStream
 NEEDS = ("inputs", "losses")  # what a cache may ask for
 
 
@@ -106,7 +106,7 @@ def build_caches(
         {f"client {k}": (sizes, (config, row)) for k, row in enumerate(long_terms)},
         of_class=("config.capacity", "config.batch_size"),
         of_function=("config", "long_term"),
-        has=("update", "ids", "labels"),
+        protocol=CacheLike,
     )
     for k, made in enumerate(built):
         if unknown := set(needs(made)) - set(NEEDS):
@@ -145,32 +145,9 @@ def build_stream(stream: Any, config: SFLConfig, n_classes: int) -> Stream:
         stream = make(config, n_classes)
         if not isinstance(stream, finished):
             raise ValueError(f"stream={name_of(given)} made {stream!r}, which is no LabelStream")
-    stream = stream if isinstance(stream, Stream) else _of_array(stream)
-    if stream.long_term.shape != (config.n_clients, n_classes):
-        has_clients, has_classes = stream.long_term.shape
-        raise ValueError(
-            f"stream has {has_clients} clients and {has_classes} classes; this run needs "
-            f"{config.n_clients} and {n_classes}"
-        )
+    stream = stream if isinstance(stream, Stream) else GivenStream(stream)
+    checks.shape("stream of clients and classes", stream.long_term, (config.n_clients, n_classes))
     return stream
-
-
-def _of_array(given: Any) -> ShareStream | CountStream:
-    """Return the stream of an array: of counts where it holds integers, else of shares."""
-    array = checks.values("stream", given)
-    if array.dtype.kind not in "iu":
-        if array.dtype.kind == "f" and (array > 1 + 1e-9).any():
-            raise ValueError(
-                f"stream holds {array[array > 1].max():g}: shares must sum to 1 along the last "
-                "axis, and numbers of samples are integers, stream.astype(int)"
-            )
-        return ShareStream(array)
-    if array.size and array.sum(axis=-1, dtype=float).max() <= 1:
-        raise ValueError(
-            "stream is an array of integers, at most one for each client and round; say "
-            "CountStream(...) if one sample arrives there, ShareStream(...) if all are of one label"
-        )
-    return CountStream(array)
 
 
 class Arrivals:
@@ -215,18 +192,14 @@ class Arrivals:
         ids, labels = (np.concatenate(parts) for parts in zip(*held, strict=True))
         sizes = [len(own) for own, _ in held]
         rows = np.arange(len(held)).repeat(sizes)
-        # Seen as unsigned numbers, negative ids are beyond the data set as well.
-        outside = ids.view(np.uint64) >= len(self.labels)
-        known = self._known[rows, np.where(outside, 0, ids)]
-        if (wrong := outside | (known != labels)).any():
+        outside = (ids < 0) | (ids >= len(self.labels))
+        known = np.where(outside, -1, self._known[rows, np.where(outside, 0, ids)])
+        if (wrong := (known < 0) | (known != labels)).any():
             at = int(wrong.argmax())
-            k, i, last = rows[at], ids[at], len(self.labels) - 1
-            said = f"gives sample {i} the label {labels[at]}; its label is {known[at]}"
+            said = f"gives sample {ids[at]} the label {labels[at]}; its label is {known[at]}"
             if known[at] < 0:
-                said = f"holds id {i}, a sample that never arrived at this client"
-            if outside[at]:
-                said = f"holds id {i}; ids are rows of the training set, in [0, {last}]"
-            raise ValueError(f"{where(caches[k], k, t)}: {said}")
+                said = f"holds id {ids[at]}, a sample that never arrived at this client"
+            raise ValueError(f"{where(caches[rows[at]], rows[at], t)}: {said}")
         return Contents(ids, labels, sizes)
 
 

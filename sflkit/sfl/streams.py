@@ -195,104 +195,76 @@ class LabelStream:
         return _counts(shares, path.shape[1], _sizes(batch_size, len(path)), count_rng, exact)
 
 
-class ShareStream:
-    """A stream of given label shares: those of every client in every round.
+class GivenStream:
+    """A stream of given arrivals: what every client gets in every round.
 
-    Parameters
-    ----------
-    shares : array (rounds, n_clients, n_classes)
-        The label shares u of each round, each a probability vector, or all 0 where nothing arrives
-        (a phone that is off).
+    One client, which gets three samples of class 0 and one of class 1, and is off in round 2:
 
-    Attributes
-    ----------
-    long_term : array (n_clients, n_classes)
-        The mean over the rounds in which something arrives.
-
-    Raises
-    ------
-    ValueError
-        If `shares` is no such array, or nothing ever arrives at a client.
-    """
-
-    def __init__(self, shares: ArrayLike):
-        shares = checks.array("shares", shares, ndim=3, low=0.0)
-        arrives = shares.any(axis=-1)
-        _check_arrivals("shares", arrives)
-        checks.simplex("shares", shares[arrives], ndim=2)
-        self.shares = shares.copy()
-        self.long_term = shares.sum(axis=0) / arrives.sum(axis=0)[:, None]
-
-    def sample(
-        self, rounds: int, batch_size: ArrayLike, rng: np.random.Generator, exact: bool = False
-    ) -> np.ndarray:
-        """Draw the label counts of the first rounds, as `LabelStream.sample`.
-
-        Raises
-        ------
-        ValueError
-            As there, or if there are fewer rounds.
-        """
-        shares = _first_rounds("shares", self.shares, rounds).swapaxes(0, 1)
-        _, count_rng = checks.generator(rng).spawn(2)
-        sizes = _sizes(batch_size, shares.shape[1])
-        return _counts(shares, len(shares), sizes, count_rng, checks.flag("exact", exact))
-
-
-class CountStream:
-    """A stream of given arrivals: how many samples of each class, client and round.
-
-    Two rounds of one client, which is off in the second:
-
-    >>> stream = CountStream([[[3, 1]], [[0, 0]]])
+    >>> stream = GivenStream([[[3, 1]], [[0, 0]]])
     >>> stream.long_term
     array([[0.75, 0.25]])
 
     Parameters
     ----------
-    counts : int array (rounds, n_clients, n_classes)
-        Samples, >= 0; all 0 where nothing arrives.
+    stream : array (rounds, n_clients, n_classes)
+        Floats are the label shares u, each row a probability vector; integers are numbers of
+        samples. A row of zeros is a round in which nothing arrives (a phone that is off).
 
     Attributes
     ----------
     long_term : array (n_clients, n_classes)
-        The label shares of all arrivals of a client.
+        The label shares of all samples that are counted, or the mean of the given shares over the
+        rounds in which something arrives.
 
     Raises
     ------
     ValueError
-        If `counts` is no such array, or nothing ever arrives at a client.
+        If `stream` is no such array, nothing ever arrives at a client, or the numbers of samples
+        are all 0 or 1, which look like shares.
     """
 
-    def __init__(self, counts: ArrayLike):
-        self.counts = checks.integers("counts", counts, ndim=3, low=0).astype(np.int64)
-        _check_arrivals("counts", self.counts.any(axis=-1))
-        totals = self.counts.sum(axis=0, dtype=float)
-        self.long_term = totals / totals.sum(axis=-1, keepdims=True)
+    def __init__(self, stream: ArrayLike):
+        self.are_counts = checks.values("stream", stream).dtype.kind in "iu"
+        self.given = checks.array("stream", stream, ndim=3, low=0).copy()
+        sums = self.given.sum(axis=-1)
+        rounds = (sums > 0).sum(axis=0)
+        if not rounds.size or not rounds.all():
+            raise ValueError(
+                f"stream holds arrivals in {rounds} rounds of its clients; each needs one"
+            )
+        if not self.are_counts:
+            checks.simplex("stream", self.given[sums > 0], ndim=2)
+        elif sums.max() <= 1:
+            raise ValueError("stream holds integers, one sample at most; label shares are floats")
+        totals = self.given.sum(axis=0)
+        self.long_term = totals / (sums.sum(axis=0) if self.are_counts else rounds)[:, None]
 
     def sample(
         self, rounds: int, batch_size: ArrayLike, rng: np.random.Generator, exact: bool = False
     ) -> np.ndarray:
-        """Return the label counts of the first rounds, int64 array (rounds, n_clients, n_classes).
+        """Return the label counts of the first rounds, as `LabelStream.sample`.
 
-        Nothing is drawn, so that `rng` and `exact` make no difference. `batch_size` is the most
-        that may arrive, per client and round or in each round.
+        Where the arrivals are counted nothing is drawn, and `batch_size` is the most that may
+        arrive.
 
         Raises
         ------
         ValueError
             As `LabelStream.sample`, if there are fewer rounds, or if more arrives.
         """
-        counts = _first_rounds("counts", self.counts, rounds)
-        checks.generator(rng), checks.flag("exact", exact)
-        most, found = _sizes(batch_size, len(counts)), counts.sum(axis=-1, dtype=float)
-        if (above := found > most[:, None]).any():
-            t, k = np.argwhere(above)[0]
+        rounds = checks.integer("rounds", rounds, 1, len(self.given))
+        sizes, given = _sizes(batch_size, rounds), self.given[:rounds]
+        _, count_rng = checks.generator(rng).spawn(2)
+        exact = checks.flag("exact", exact)
+        if not self.are_counts:
+            return _counts(given.swapaxes(0, 1), given.shape[1], sizes, count_rng, exact)
+        if len(above := np.argwhere(given.sum(axis=-1) > sizes[:, None])):
+            t, k = above[0]
             raise ValueError(
-                f"counts of round {t + 1} sum to {found[t, k]:.0f} for client {k}; at most "
-                f"batch_size={most[t]} samples may arrive in that round"
+                f"stream brings {given[t, k].sum():.0f} samples to client {k} in round {t + 1}; at "
+                f"most batch_size={sizes[t]} may arrive"
             )
-        return counts.copy()
+        return given.astype(np.int64)
 
 
 @checked
@@ -399,32 +371,16 @@ def _rounded(shares: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return counts
 
 
-def _check_arrivals(name: str, arrives: np.ndarray) -> None:
-    """Refuse clients (rounds, n_clients) at which nothing ever arrives."""
-    if (never := ~arrives.any(axis=0)).any() or not arrives.size:
-        who = f"client {never.argmax()}" if arrives.size else "any client"
-        raise ValueError(f"{name} holds nothing for {who}; leave out clients that get nothing ever")
-
-
-def _first_rounds(name: str, given: np.ndarray, rounds: int) -> np.ndarray:
-    rounds = checks.integer("rounds", rounds, 1)
-    if rounds > len(given):
-        raise ValueError(f"rounds={rounds}: the stream has {name} of {len(given)} rounds")
-    return given[:rounds]
-
-
 def _sizes(batch_size: ArrayLike, rounds: int) -> np.ndarray:
     """Return the arrivals of each round, int array (rounds,)."""
-    checks.shape("batch_size", batch_size, (), (rounds,))
-    sizes = [checks.integer("batch_size", n, 1) for n in np.ravel(batch_size).tolist()]
-    return np.broadcast_to(np.array(sizes), (rounds,))
+    sizes = checks.integers("batch_size", batch_size, low=1)
+    return np.broadcast_to(checks.shape("batch_size", sizes, (), (rounds,)), rounds)
 
 
 def _first(start: ArrayLike, n_clients: int, n_states: int) -> np.ndarray:
     """Return the law (n_clients, n_states) of the first state that `start` names."""
-    start = checks.values("start", start)
-    checks.shape("start, if not 'stationary',", start, (), (n_clients,))
-    states = [checks.integer("start", s, 0, n_states - 1) for s in start.reshape(-1).tolist()]
+    states = checks.integers("start", start, low=0, high=n_states - 1)
+    checks.shape("start, if not 'stationary',", states, (), (n_clients,))
     return np.eye(n_states)[np.broadcast_to(states, n_clients)]
 
 

@@ -140,7 +140,11 @@ def _rows(
     """Run the rounds until `last`; yield the row of each."""
     for t in range(1, last + 1):
         crowd.arrive(t)
-        row = _cache_row(t, crowd)
+        counts = crowd.cached_counts()
+        shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+        discrepancy = ((shares - crowd.stream.long_term) ** 2).sum()
+        row = {"round": t, "discrepancy": discrepancy, "accuracy": np.nan, "loss": np.nan}
+        row |= {f"count_{r}": n for r, n in enumerate(counts.sum(axis=0))}
         if learner is not None:
             learner.step(crowd.contents)
             if not learner.is_finite():
@@ -151,12 +155,3 @@ def _rows(
             if t % config.evaluate_every == 0 or t == config.rounds:
                 row |= learner.evaluate()._asdict()
         yield row
-
-
-def _cache_row(t: int, crowd: Clients) -> dict[str, Any]:
-    """Return round, discrepancy and label counts; accuracy and loss are filled in later."""
-    counts = crowd.cached_counts()
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    discrepancy = ((shares - crowd.stream.long_term) ** 2).sum()
-    row = {"round": t, "discrepancy": discrepancy, "accuracy": np.nan, "loss": np.nan}
-    return row | {f"count_{r}": n for r, n in enumerate(counts.sum(axis=0))}

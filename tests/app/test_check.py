@@ -6,6 +6,7 @@ import contextlib
 import json
 import lzma
 import shutil
+import subprocess
 
 import pytest
 from typer.testing import CliRunner
@@ -59,12 +60,35 @@ def test_a_folder_that_is_gone_is_damage(copy, new, name):
     assert new() == []
 
 
+@pytest.mark.parametrize("name", ["data/results", "data/paper_values", "figures"])
+def test_a_lost_digest_has_a_way_out_that_works(copy, new, name):
+    """The file was to be brought back, which is whole."""
+    file = copy[0] / name / sums.NAME
+    kept = file.read_text()
+    line = kept.splitlines()[3]
+    lost = copy[0] / name / line.split()[1]
+    file.write_text(kept.replace(f"{line}\n", ""))
+    (said,) = new()
+    way = f"cd {name} && sha256sum "
+    assert said.startswith(f"{lost.relative_to(copy[0])}: SHA256SUMS has no digest of it")
+    assert f"`git checkout -- {name}/SHA256SUMS` brings it back; where" in said and way in said
+    subprocess.run(said[said.index(way) :], shell=True, cwd=copy[0], check=True)
+    assert sorted(file.read_text().splitlines()) == sorted(kept.splitlines())
+    file.write_text(kept)
+    lost.rename(copy[0] / "elsewhere")
+    said = [said for said in new() if f"is missing; `git checkout -- {name}" in said]
+    assert len(said) == 1 and f"where it is to be gone: {way}" in said[0]
+    (copy[0] / "elsewhere").rename(lost)
+
+
 @contextlib.contextmanager
 def changed(file, content):
     """Change a file as somebody would who puts its digest right as well."""
-    kept = {f: f.read_bytes() for f in (file, file.with_name(sums.NAME))}
+    digests = [f for f in [file.with_name(sums.NAME)] if f.exists()]
+    kept = {f: f.read_bytes() for f in (file, *digests)}
     file.write_bytes(content)
-    sums.put(file.parent, [file.name])
+    if digests:
+        sums.put(file.parent, [file.name])
     yield
     for name, before in kept.items():
         name.write_bytes(before)
@@ -110,6 +134,19 @@ def test_a_passport_whose_runs_or_notebook_are_not_there_is_named(copy, new, sai
         (line,) = new()
     assert f"figures/sfl-fig4a.json: {found}" in line
     assert "published" not in found or "`make paper ONLY=12`" in line
+
+
+@pytest.mark.parametrize("name", ["notebooks/12_sfl_training.ipynb", "figures/parameters.json"])
+@pytest.mark.parametrize("damage", ["cut", "another form", "nested"])
+def test_of_what_is_made_by_a_damaged_file_nothing_else_is_named(copy, monkeypatch, name, damage):
+    monkeypatch.chdir(copy[0])
+    monkeypatch.setattr(check, "PARTS", (check.figures, check.parameters, check.pages))
+    file, before = copy[0] / name, set(map(str, check.damages()))
+    kept = file.read_bytes()
+    ways = {"cut": kept[: len(kept) // 2], "another form": b"[]", "nested": b"[" * 100_000}
+    with changed(file, ways[damage]):
+        said = set(map(str, check.damages())) - before
+    assert said and all(line.startswith(f"{name}: ") and "git checkout" in line for line in said)
 
 
 @pytest.mark.parametrize("change", ["verdict", "claim", "row"])

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from companion.app import check, cli, gate, kernels, links, refresh
 from sflkit import paths
-from tests.helpers import DRAW, write_notebook
+from tests.helpers import DRAW, git, write_notebook
 
 SFLKIT = [sys.executable, "-m", "sflkit.cli"]
 
@@ -34,7 +34,8 @@ def test_a_run_with_settings_of_its_own_leaves_what_is_published_alone(clone):
     """
     write_notebook(clone / "notebooks" / "10_first.ipynb", run=DRAW, artefacts=["sfl-fig2"])
     assert sflkit("figures").returncode == 0
-    before = {file: file.read_bytes() for file in (clone / "figures").iterdir()}
+    for command in ("init -q", "add --all", "commit -q -m all"):
+        git(*command.split())
     for settings in (["-p", "rounds=50"], ["--profile", "paper"], ["-p", "source=compute"]):
         result = sflkit("run", "10", *settings)
         assert result.returncode == 0, result.stderr
@@ -48,10 +49,10 @@ def test_a_run_with_settings_of_its_own_leaves_what_is_published_alone(clone):
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv(paths.PUBLISH, "1")
             papermill.execute_notebook(
-                clone / "notebooks" / "10_first.ipynb", clone / "mine.ipynb", values,
+                clone / "notebooks" / "10_first.ipynb", clone / "out" / "mine.ipynb", values,
                 progress_bar=False, cwd=clone / "notebooks",
             )  # fmt: skip
-    assert {file: file.read_bytes() for file in (clone / "figures").iterdir()} == before
+    assert git("status", "--porcelain") == ""
     assert (clone / "out" / "figures" / "sfl-fig2.png").is_file()
 
 
@@ -92,13 +93,18 @@ def test_two_runs_are_compared_line_by_line_where_words_tell_lines_apart(clone):
         said = {"notebook": "10_first", "settings": {"rounds": n}}
         (folder.parent / "settings.json").write_text(json.dumps(said))
         (folder / "sfl-fig2.png").touch()
-        rows = f"fifo,1,{height}\nfifo,2,{3 * height}\ndrsr,1,1\ndrsr,2,2\n"
-        (folder / "sfl-fig2.csv").write_text("rule,round,sum\n" + rows)
+        rows = f"fifo,1,{height},0,9,\nfifo,2,{3 * height},0,9,\ndrsr,1,1,0,9,\ndrsr,2,2,0,9,5\n"
+        (folder / "sfl-fig2.csv").write_text("rule,round,sum,std,count,only drsr\n" + rows)
     result = sflkit("compare", "10-1", "10-2")
     assert result.returncode == 0, result.stderr
     page = (clone / "out" / "runs" / "10-1-against-10-2.md").read_text()
     assert "| rule | mean of | 10-1 | 10-2 |" in page
-    assert "| fifo | sum | 20 | 60 |" in page and "| drsr | sum | 1.5 | 1.5 |" in page
+    _, _, *table = page.strip().split("| rule | mean of |")[1].splitlines()
+    assert table == [
+        "| fifo | sum | 20 | 60 |",
+        "| drsr | sum | 1.5 | 1.5 |",
+        "| drsr | only drsr | 5 | 5 |",
+    ]
 
 
 def test_settings_that_a_plan_refuses_start_no_kernel(planned, monkeypatch):
@@ -298,6 +304,16 @@ def test_a_kernel_that_dies_is_named(clone):
         "sflkit: 10_first, cell [3]: the kernel died or fell silent; did memory run out?\n"
         in result.stderr
     )
+
+
+def test_a_folder_that_the_kernel_cannot_start_without_is_named(clone, monkeypatch):
+    folder = clone / "ipython" / "profile_default"
+    folder.parent.mkdir()
+    folder.touch()
+    monkeypatch.setenv("IPYTHONDIR", str(folder.parent))
+    result = sflkit("run", "10")
+    assert result.returncode == 1
+    assert f"; cannot write {folder}: File exists; set IPYTHONDIR to a folder" in result.stderr
 
 
 def test_a_message_that_nobody_announced_is_found():

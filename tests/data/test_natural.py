@@ -253,8 +253,8 @@ def test_plays_by_role(folder):
     ("content", "message"),
     [
         ("[]", "must be an object of roles"),
-        ('{"ANN": ["a"]}', "'ANN' must be a play, a slash and a role"),
-        ('{"a/ANN": "text"}', "'a/ANN' must have a list of speeches"),
+        ('{"ANN": ["a"]}', "'ANN' must be play/ROLE"),
+        ('{"a/ANN": "text"}', "'a/ANN' must be play/ROLE, with a list of speeches"),
         ('{"a/ANN": ["a"], "a/ANN": ["b"]}', "'a/ANN' is there twice"),
         ('{"a/ANN": ["a"]}', "no role with at least two lines"),
         ("[" * 100_000, "is no json of plays"),

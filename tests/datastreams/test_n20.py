@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from companion.claims import DATASTREAMS as CLAIMS
-from companion.judging.claims import Setting
 from companion.notebooks import n20
 from sflkit.datastreams.psi import equal_fresh_p_hist, psi
 from sflkit.datastreams.strategies import client_importance
 from sflkit.randomness import generator
+from tests.invented import answers
 
 GROUPS = n20.Groups(3, 5)
 FRACTIONS = [0.1, 0.4, 0.7]
@@ -18,11 +18,6 @@ AXIS = np.geomspace(1e-3, 1e3, 301)
 @pytest.fixture(scope="module")
 def sweep():
     return n20.sweep(GROUPS, FRACTIONS, AXIS)
-
-
-def answers(artefact, parts):
-    verdict = CLAIMS[artefact].judge(parts, setting=Setting("full"))
-    return {answer.part.key: answer.judged.answer for answer in verdict.answers}
 
 
 def test_sizes_add_up_within_the_groups():
@@ -93,11 +88,11 @@ def test_the_evidence_is_judged_and_can_fail(sweep):
     ratios = n20.table3_ratios()
     good = n20.evidence(GROUPS, sweep, gaps, ratios, ended, chords)
     for artefact in ("ds-fig1", "ds-c4"):
-        assert set(answers(artefact, good[artefact]).values()) == {"yes"}
+        assert set(answers(CLAIMS[artefact], good[artefact]).values()) == {"yes"}
     risen = sweep.assign(p_hist=sweep["p_hist"].where(sweep["ratio"] < 500, 0.99))
     flat = gaps.assign(uniform=0.1)
     bad = n20.evidence(GROUPS, risen, flat, ratios, ended + 0.02, chords[::-1])
-    found = answers("ds-fig1", bad["ds-fig1"])
+    found = answers(CLAIMS["ds-fig1"], bad["ds-fig1"])
     assert found["right"] == "no" and found["between"] == "no" and found["left"] == "yes"
-    assert answers("ds-fig2", bad["ds-fig2"])["uniform"] == "no"
-    assert set(answers("ds-c4", bad["ds-c4"]).values()) == {"no"}
+    assert answers(CLAIMS["ds-fig2"], bad["ds-fig2"])["uniform"] == "no"
+    assert set(answers(CLAIMS["ds-c4"], bad["ds-c4"]).values()) == {"no"}

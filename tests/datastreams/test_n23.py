@@ -7,6 +7,7 @@ from companion.claims import DATASTREAMS as CLAIMS
 from companion.judging.claims import Setting
 from companion.notebooks import n23, plane_problem
 from sflkit.randomness import generator
+from tests.invented import answers
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +30,6 @@ def found(problem):
         n23.mended_example((1000, 4000)),
         n23.corollary(rng),
     )
-
-
-def answers(artefact, parts):
-    verdict = CLAIMS[artefact].judge(parts, setting=Setting("full"))
-    return {answer.part.key: answer.judged.answer for answer in verdict.answers}
 
 
 def test_effective_samples_of_two_clients(found):
@@ -109,11 +105,14 @@ def test_the_evidence_is_judged_and_can_fail(problem, found):
         verdict = CLAIMS[artefact].judge(good[artefact], setting=Setting("full"))
         assert verdict.verdict == "corrected", artefact
     measured = found.measured.assign(true=99.0, sigma_bar2=9.0)
-    assert answers("ds-lemB1", good["ds-lemB1"]) == {"everywhere": "yes"}
+    assert answers(CLAIMS["ds-lemB1"], good["ds-lemB1"]) == {"everywhere": "yes"}
     worse = found._replace(measured=measured, turns=found.turns.assign(ratio=found.turns["M"] ** 2))
     bad = n23.evidence(problem, worse)
-    assert answers("ds-thm44", bad["ds-thm44"]) == {"decomposition": "no"}
-    assert answers("ds-lemB5", bad["ds-lemB5"])["needed, M"] in ("no", "partly")  # of several M
+    assert answers(CLAIMS["ds-thm44"], bad["ds-thm44"]) == {"decomposition": "no"}
+    assert answers(CLAIMS["ds-lemB5"], bad["ds-lemB5"])["needed, M"] in (
+        "no",
+        "partly",
+    )  # of several M
 
 
 def test_weights_of_a_single_round_are_stationary():

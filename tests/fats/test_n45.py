@@ -78,10 +78,3 @@ def test_an_attack_without_power_proves_nothing(level, results):
     assert found[f"power_{level}"] == "no"
     assert {part for part, answer in found.items() if answer == "not run"} == blind
     assert {found[part] for part in set(ROWS) - blind} == {"yes"}
-
-
-def test_the_printed_table_has_six_sets_and_the_strange_precision():
-    printed = n45.printed_cells()
-    assert printed["FEMNIST"]["precision FR²"] == pytest.approx((33.20, 42.12))
-    assert list(printed) == ["MNIST", "FashionM", "Cifar-10", "Cifar-100", "FEMNIST", "Shakespeare"]
-    assert {len(row) for row in printed.values()} == {6}

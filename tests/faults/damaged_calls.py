@@ -52,6 +52,7 @@ INSIDE = {
     "configs": "config",
     "name": "device|strategy",
     "stream": "shares|counts|rounds",
+    "x": "samples",
     "rule": "theta",
     "channels": "convolutions",
     "input_shape": "context",
@@ -68,25 +69,25 @@ TAKES = {
         p_hist padding part payload_bits probability prox psi rho2 sample sample_importance
         score seed shadowing_db shift sigma0 sigma2 sigma_bar sigma_db sigma_g2 sigma_m2
         similarity skew slots snr snr_per_watt steps_done stick threshold user weight x
-        remark1:* membership_metrics:*members CountStream:counts SampleSource.draw:counts
+        remark1:* membership_metrics:*members GivenStream-of-counts:stream SampleSource.draw:counts
         label_discrepancy:counts costs:cpu_hz least_power:cpu_hz lemma1:cpu_hz objective:cpu_hz
         Fisher:decay fats-lemma4:grad_var *.update:ids sfl-lemma1:lambda2 sfl-lemma2:lambda2
         costs:local_steps finish:local_steps least_power:local_steps lemma2:local_steps
         objective:local_steps *_bound:loss_bound drift_constants:loss_bound fats-lemma4:loss_gap
         sfl-theorem1:loss_gap max_discrepancy:losses draw_distances:n_clients
-        draw_shadowing_db:n_clients mean_update:params *()*:params Catalogue:q catalogue:q
+        draw_shadowing_db:n_clients *()*:params Catalogue:q catalogue:q
         zipf_mandelbrot:q theorem7:requests learn:rounds srsr_discrepancy:s* *_bound:smoothness
         drift_constants:smoothness LocalWork:steps S*:theta DiscrepancyConfig:theta
         exact_path:theta rule_weights:theta srsr_discrepancy:theta lemma?:tx_watt costs:tx_watt
-        objective:tx_watt uplink_rate:tx_watt *()*:updates mean_update:updates
+        objective:tx_watt uplink_rate:tx_watt *()*:updates
         osafl_scores:updates weighted_average:updates *()*:weights *_weights:weights
-        effective_samples:weights evaluate:weights local_sgd-of-rows:weights mean_update:weights
+        effective_samples:weights evaluate:weights local_sgd-of-rows:weights
         one-step:weights relative_importance:weights weighted_average:weights
         difference_interval:y""",
     "negative": """
         features gradients ids loss_decrease low params rows shadowing_db value x
         Cache.keep:labels mean_interval:sample text:sample learn:start *()*:updates
-        mean_update:updates osafl_scores:updates weighted_average:updates difference_interval:y""",
+        osafl_scores:updates weighted_average:updates difference_interval:y""",
     "large": """
         a b bandwidth_hz beta c0 c1 c2 c_ratio caps chi coarse concentration cpu_hz
         cycles_per_step damping deadline_s delta2 diameter discrepancy dissimilarity
@@ -99,7 +100,7 @@ TAKES = {
         CentralisedConfig:alpha data_streams:alpha dirichlet:alpha pachinko:alpha static:alpha
         fifo_discrepancy:cache_rounds srsr_discrepancy:cache_rounds
         srsr_discrepancy_limit:cache_rounds windows-of-stores:capacity LocalWork:clients
-        *_discrepancy*:corr_rounds CountStream:counts client_effective_samples:counts
+        *_discrepancy*:corr_rounds GivenStream-of-counts:stream client_effective_samples:counts
         label_discrepancy:counts Cache.keep:labels DRSR.update:labels FIFO.update:labels
         Lazy.update:labels Reservoir.update:labels SampleSource:labels dirichlet:labels
         algorithm3:local_steps costs:local_steps least_power:local_steps lemma2:local_steps
@@ -111,14 +112,14 @@ TAKES = {
         printed_rule_distance:samples_per_client stability:samples_per_client
         theorem5:samples_per_client *Config:seed data_streams:seed estimate_constants:seed
         generate:seed generator:seed memories:seed model_seed:seed static:seed learn:start
-        LocalWork:steps drsr_discrepancy:t srsr_discrepancy:t *()*:updates mean_update:updates
+        LocalWork:steps drsr_discrepancy:t srsr_discrepancy:t *()*:updates
         osafl_scores:updates weighted_average:updates *()*:weights *_weights:weights
-        effective_samples:weights evaluate:weights local_sgd-of-rows:weights mean_update:weights
+        effective_samples:weights evaluate:weights local_sgd-of-rows:weights
         one-step:weights relative_importance:weights weighted_average:weights
         difference_interval:y""",
     "not finite": """
         high low evaluate:params FedAvg()-of-tensors:updates FedAvg():updates Scaffold():updates
-        mean_update:updates weighted_average:updates evaluate:x one-step:x""",
+        weighted_average:updates evaluate:x one-step:x""",
     "none": """
         cache caps every first_weight jobs participation server steps_done stop_after threads
         until ?RSR:batch_size FIFO:batch_size Lazy:batch_size Reservoir:batch_size
@@ -126,7 +127,7 @@ TAKES = {
         static:n_samples optimization_bound:rate learn:rounds Scaffold:shares
         run-of-counts:stream run-of-shares:stream F*()*:weights MAFACD():weights
         MFedNova*():weights MFedAvg():weights MFedProx():weights OSAFL():weights
-        Scaffold():weights evaluate:weights local_sgd-of-rows:weights mean_update:weights
+        Scaffold():weights evaluate:weights local_sgd-of-rows:weights
         weighted_average:weights""",
     "resized": """
         configs decay_at losses sample_importance shadowing_db value membership_metrics:*members
@@ -136,10 +137,15 @@ TAKES = {
         OSAFLConfig:hidden osafl_fcn:hidden osafl_fcn:input_shape SampleSource:labels
         dirichlet:labels draw_test_set:labels costs:local_steps least_power:local_steps
         lemma2:local_steps objective:local_steps evaluate:params dataset_?:requests
-        forget*:requests request:requests mean_interval:sample text:sample ShareStream:shares
+        forget*:requests request:requests mean_interval:sample text:sample
+        GivenStream-of-shares:stream
         MFedNova:sizes run-of-shares:stream drsr_discrepancy:t srsr_discrepancy:t lemma?:tx_watt
         costs:tx_watt objective:tx_watt osafl_scores:updates *_weights:weights
         effective_samples:weights relative_importance:weights""",
+    # in another axis than the first; whatever may be resized may be widened
+    "widened": """
+        Dataset.of:x Catalogue:features sigma_bar2:gradients History.of:batches
+        weighted_average:updates""",
     "entry": """
         data rates evaluate_attack:*members *_sgd*:batches forget*:requests request:requests""",
     "other": """
@@ -214,7 +220,9 @@ def _of_array(value: np.ndarray | torch.Tensor) -> list[Any]:
         out.append(changed)
     column = plain.reshape(-1, 1)
     twice = np.concatenate([plain, plain])
-    out += [plain[:0], plain[:-1], twice, plain[None], column, plain + 1j * np.ones(plain.shape)]
+    out += [plain[:0], twice, plain[None], column, plain + 1j * np.ones(plain.shape)]
+    for axis, n in enumerate(plain.shape):  # one entry too few, one too many
+        out += [plain.take(range(n - 1), axis), plain.take([*range(n), n - 1], axis)] if n else []
     if isinstance(value, torch.Tensor):
         out = [torch.as_tensor(part) for part in out]
     if plain.dtype.kind == "i" and plain.ndim:
@@ -243,7 +251,7 @@ def kind_of(case: Damaged) -> str:
     if new.dtype.kind not in "if":
         return "other"
     if new.shape != old.shape:
-        return "resized"
+        return "resized" if new.ndim != old.ndim or len(new) != len(old) else "widened"
     changed = (new != old).ravel()
     return _kind_of_number(float(new.ravel()[changed][0])) if changed.any() else "same"
 
@@ -261,7 +269,8 @@ def _kind_of_number(value: float) -> str:
 def is_taken(case: Damaged) -> bool:
     """Return whether an argument takes a damage of this kind."""
     kind = kind_of(case)
-    return kind == "same" or _is_among(case, TAKES.get(kind, ""))
+    names = TAKES.get(kind, "") + (TAKES["resized"] if kind == "widened" else "")
+    return kind == "same" or _is_among(case, names)
 
 
 def _is_among(case: Damaged, names: str) -> bool:
@@ -291,7 +300,7 @@ def outcome(case: Damaged) -> Outcome:
 # A value is shown as it is, or by what is wrong with it; then comes what is allowed.
 VALUE = r"=|'|\d|\b(has|have|holds?|shapes?|dtype|type|sum|is|are)\b"
 ALLOWED = (
-    r"\b(must|needs?|takes|asks for|belongs|agree|fit|one of|at (least|most)|finite|already|twice"
+    r"\b(must|needs?|takes?|asks for|belongs|agree|fit|one of|at (least|most)|finite|already|twice"
     r"|too|leave)\b"
 )
 

@@ -139,6 +139,3 @@ def test_evaluate_weights_limits():
     only[3] = 0
     assert np.isfinite(evaluate(task, rows, x, y, weights=only).loss).all()
     assert np.isnan(evaluate(task, rows, x, y).loss).all()
-
-
-X, Y = torch.zeros(4, 20), torch.tensor([0, 1, 2, 0])

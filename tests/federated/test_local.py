@@ -125,15 +125,6 @@ def test_out_must_fit():
         local_sgd(task, w, batches, 0.1, out=torch.empty(1, task.n_params))
 
 
-def test_an_error_of_the_loss_itself_is_raised_by_auto():
-    def loss(outputs, y):
-        raise RuntimeError("broken on purpose")
-
-    task, w, batches = make("linear", [[3], [4]])
-    with pytest.raises(RuntimeError, match="broken on purpose"):
-        local_sgd(Task(models.create(**CASES["linear"]), loss), w, batches, 0.1)
-
-
 @pytest.mark.parametrize("backend", ["pool", "stacked"])
 def test_clients_without_steps_stay(backend):
     task, w, _ = make("mlp", [])
@@ -222,39 +213,24 @@ def test_gpu_equals_cpu(backend):
 
 
 X, Y = torch.zeros(4, 20), torch.tensor([0, 1, 2, 0])
-NAN = torch.full((63,), float("nan"))
 BAD_LISTS = [
-    (dict(params=torch.zeros(62)), r"shape \(62,\); it must be \(63,\) or \(n_clients, 63\)"),
-    (dict(params=torch.stack([torch.zeros(63), NAN])), "params of client 1 hold NaN"),
     (dict(batches=(X, Y)), "batches of client 0 is a Tensor"),
     (dict(batches=[[(X, Y)], [X]]), r"client 1, step 0: a batch must be \(x, y\)"),
     (
         dict(batches=[[(X, Y), (X, Y[:3])], []]),
         "client 0, step 1: x has shape .* same number of sam",
     ),
-    (dict(batches=[[(X[:0], Y[:0])], []]), "at least 1"),
     (dict(batches=[[(X[:, :7], Y)], []]), r"does not take samples of shape \(7,\)"),
     (
         dict(batches=[[], [(X, Y), (X, Y + 1)]]),
         "client 1, step 1: label 3 is out .* must lie in 0..2",
     ),
-    (dict(batches=[[(X, Y.float())], []]), "needs integer labels"),
-    (dict(batches=[[(X, Y[:, None])], []]), r"y has shape \(4, 1\)"),
-    (dict(batches=[[(X, Y, torch.ones(3))], []]), r"weights of shape \(3,\) must be \(4,\)"),
-    (dict(batches=[[(X, Y, Y - 1.0)], []]), "finite, >= 0, not all 0"),
-    (dict(batches=[[(X, Y, 0 * Y)], []]), "not all 0"),
-    (dict(corrections=torch.zeros(3, 63)), r"corrections has shape \(3, 63\)"),
     (dict(data=(X, Y)), "give either batches"),
 ]
 BAD_ROWS = [
     (dict(rows=[[[[0]]]]), r"rows has shape \(1, 1, 1, 1\)"),
     (dict(batches=[[(X, Y)]]), "give either batches"),
     (dict(data=(X,)), r"data=.* must be a pair"),
-    (dict(data=(X[:3], Y)), "data: x has shape"),
-    (dict(data=(X[:, :3], Y)), "data: the model does not take"),
-    (dict(data=(X, Y + 1)), "data: label 3 is out of range"),
-    (dict(weights=[[[1.0]]]), r"weights of shape \(1, 1, 1\) must be shaped like rows"),
-    (dict(params=torch.zeros(2, 63)), r"shape \(2, 63\); it must be \(63,\) or \(1, 63\)"),
 ]
 
 
@@ -262,7 +238,7 @@ BAD_ROWS = [
     ("form", "change", "message"),
     [*(("lists", *case) for case in BAD_LISTS), *(("rows", *case) for case in BAD_ROWS)],
 )
-def test_bad_input(form, change, message):
+def test_what_the_campaign_of_damaged_calls_does_not_find(form, change, message):
     good = dict(task=Task(models.create(**CASES["linear"])), params=torch.zeros(63), rate=0.1)
     good |= {"batches": [[(X, Y)]] * 2} if form == "lists" else {"data": (X, Y), "rows": [[[0, 1]]]}
     local_sgd(**good)

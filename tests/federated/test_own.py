@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from sflkit.federated import FedAvg, Scaffold
-from sflkit.federated.own import build_server, check_not_shared, maker, network, next_params
+from sflkit.federated import FedAvg, Scaffold, ServerRule
+from sflkit.federated.own import build_each, build_server, maker, network, next_params
 
 SHARES = np.array([0.25, 0.75])
 
@@ -63,10 +63,10 @@ def test_a_function_gets_config_and_shares():
         ),
         (lambda config: FedAvg(), r"cannot be called with \(config, shares\): too many"),
         (partial(lambda config: FedAvg()), r"server=partial cannot be called with \(config, sh"),
-        (NoRule, "server=NoRule made .* which is no server rule; derive yours from sflkit.fed"),
-        (Named, "server=Named made .* which is no server rule"),
-        (list, r"server=list made \[\], which is no server rule"),
-        (lambda config, shares: None, "server=<lambda> made None, which is no server rule"),
+        (NoRule, r"server=NoRule made .* lacks local_options, __call__; see sflkit.*\.ServerRule"),
+        (Named, "server=Named made .* which lacks local_options"),
+        (list, r"server=list made \[\], which lacks local_options"),
+        (lambda config, shares: None, "server=<lambda> made None, which lacks local_options"),
     ],
 )
 def test_bad_servers(server, message):
@@ -117,13 +117,16 @@ def test_a_callable_that_does_not_tell_what_it_takes_is_taken_at_its_word():
 
 
 def test_no_object_stands_for_two():
-    one, other = FedAvg(), FedAvg()
-    check_not_shared("server", [one, other], ["run 0", "run 1"])
+    pool = [FedAvg(), FedAvg()]
+
+    def build(*numbers):
+        given = {f"run {k}": ((), (number,)) for k, number in enumerate(numbers)}
+        return build_each("server", pool.__getitem__, given, (), ("number",), ServerRule)
+
+    assert build(0, 1) == pool
     message = "server made one FedAvg object for run 0 and run 2; it must make a new one for each"
     with pytest.raises(ValueError, match=message):
-        check_not_shared("server", [one, other, one], ["run 0", "run 1", "run 2"])
-    with pytest.raises(ValueError, match="for arm uniform and arm uniform"):
-        check_not_shared("server", [one, one], ["arm uniform", "arm uniform"])
+        build(0, 1, 0)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 from companion.notebooks import table2_readings
+from tests import invented
 
 ONE = {
     "hidden": [8],
@@ -58,10 +59,9 @@ TWO = {
     "features": "synthetic",
     "input_norm": 10.0,
 }
-FIELDS = ("rule", "never_joined", "seed", "top_k", "input_norm", "genie_steps")
 
 
-def invented(config, key):
+def run(config):
     """A run whose accuracy rises to a level of its rule; nothing is trained."""
     level = {"osafl": 0.58, "genie": 0.63, "m_fednova": 0.08}.get(config.rule, 0.38)
     if config.never_joined == "literal" and config.rule in ("osafl", "m_afa_cd"):
@@ -70,19 +70,16 @@ def invented(config, key):
     curve = (level + 0.001 * (config.seed % 5)) * (1 - 0.8**rounds)
     frame = pd.DataFrame({"round": rounds, "accuracy": curve, "loss": 4 - 2 * curve})
     frame = frame.assign(best_accuracy=curve, best_loss=4 - 2 * curve, mean_score=0.7)
-    known = {name: getattr(config, name) for name in FIELDS}
-    return frame.assign(key=key, diverged=False, **known)
+    return frame.assign(diverged=False)
 
 
 def drive(plan):
     """Carry out a plan with invented runs; return its stages by name, and what it returns."""
-    stages, given = {}, None
-    while True:
-        try:
-            stage = plan.send(given)
-        except StopIteration as end:
-            return stages, end.value
-        stages.setdefault(stage.name, []).extend(stage.configs)
-        frames = [invented(config, f"{stage.name}{i}") for i, config in enumerate(stage.configs)]
-        given = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
-        given.attrs = {"keys": [f"{stage.name}{i}" for i in range(len(frames))]}
+    stages = {}
+
+    def recorded(stage, config):
+        stages.setdefault(stage.name, []).append(config)
+        return run(config)
+
+    found = invented.drive(plan, recorded)
+    return stages, found

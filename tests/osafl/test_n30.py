@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 
 from companion.claims import OSAFL as CLAIMS
-from companion.judging.claims import Setting
 from companion.notebooks import n30
 from sflkit.osafl import video
 from sflkit.randomness import generator
+from tests.invented import answers
 
 
 @pytest.fixture(scope="module")
@@ -110,8 +110,7 @@ def test_the_evidence_is_judged_and_can_fail(world, simulated):
     assert set(good) == {"osafl-alg5", "osafl-fig2", "osafl-tab1"}
 
     def answer(parts, artefact, part):
-        verdict = CLAIMS[artefact].judge(parts[artefact], setting=Setting("full"))
-        return {a.part.key: a.judged.answer for a in verdict.answers}[part]
+        return answers(CLAIMS[artefact], parts[artefact])[part]
 
     assert answer(good, "osafl-alg5", "stay") == "yes"
     assert answer(good, "osafl-alg5", "printed_law") == "no"

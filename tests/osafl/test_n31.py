@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from companion.claims import OSAFL as CLAIMS
-from companion.judging.claims import Setting
 from companion.notebooks import n31
 from sflkit.osafl import allocation, alternation
 from sflkit.osafl.devices import costs
+from tests.invented import answers
 
 N, ROUNDS = 12, 3
 LINK = n31.links()["CNN"]
@@ -33,20 +33,17 @@ def test_a_fleet_keeps_its_hardware_and_changes_its_channel(fleets):
     assert len(first) == N and (first.snr_per_watt == snr[0]).all()
 
 
-def test_the_window_uses_the_deadline_up_and_keeps_the_budget():
+def test_the_lowest_frequency_uses_the_deadline_up_and_keeps_the_budget():
     client = n31.middling()
-    power, steps = np.geomspace(1e-3, 1, 50) * client.max_tx_watt, np.array([1.0, 5.0])
-    found = n31.window(client, LINK, power, steps)
-    fits = np.isfinite(found)
-    # a window: too little and too much power do not fit, what is between does
-    inside = np.flatnonzero(fits[1])
-    assert 0 < inside[0] and inside[-1] < 49 and fits[1, inside[0] : inside[-1] + 1].all()
-    many = n31.take(client, np.zeros(len(inside), dtype=int))
-    paid = costs(many, LINK, 5.0, found[1, inside], power[inside])
-    assert paid.compute_s + paid.uplink_s == pytest.approx(np.full(len(inside), 200.0))
+    power = np.geomspace(1e-3, 1, 50)[:, None] * client.max_tx_watt
+    found = n31.lowest_frequency(client, LINK, 5.0, power)[:, 0]
+    # too little and too much power do not fit, what is between does
+    inside = np.flatnonzero(np.isfinite(found))
+    assert 0 < inside[0] and inside[-1] < 49 and len(inside) == inside[-1] - inside[0] + 1
+    paid = costs(client, LINK, 5.0, found[inside, None], power[inside])
+    assert paid.compute_s + paid.uplink_s == pytest.approx(np.full((len(inside), 1), 200.0))
     assert (paid.compute_j + paid.uplink_j <= client.energy_budget_j).all()
-    none = n31.window(n31.middling(5000.0), LINK, power, steps)
-    assert np.isnan(none).all()
+    assert np.isnan(n31.lowest_frequency(n31.middling(5000.0), LINK, 1.0, power)).all()
 
 
 def test_the_value_of_5_falls_with_the_steps(fleets):
@@ -58,8 +55,6 @@ def test_the_value_of_5_falls_with_the_steps(fleets):
     assert (value[:, able] * np.arange(1, 6)[:, None]) == pytest.approx(
         np.tile(value[0, able], (5, 1)), rel=0.05
     )
-    table = n31.fewest_steps(first, 50)
-    assert (table["maximiser has 1 step"] == table["clients that can"]).all()
 
 
 def test_problem_5_is_not_concave_along_the_frequency():
@@ -74,8 +69,8 @@ def test_problem_5_is_not_concave_along_the_frequency():
 
 def test_no_grid_beats_the_sub_problems(fleets):
     found = n31.sub_problems(fleets[0], LINK, 0.3, 0.5, 201)
-    for name, answers in found.items():
-        assert answers.feasible.all() and (answers.ratio <= 1 + 1e-9).all(), name
+    for name, one in found.items():
+        assert one.feasible.all() and (one.ratio <= 1 + 1e-9).all(), name
 
 
 def test_the_alternation_stands_still_and_stays_far_below_the_best(fleets):
@@ -96,17 +91,16 @@ def test_who_is_left_out(fleets, out):
 
 
 def test_the_evidence_is_judged_and_can_fail(fleets, out):
-    answers = n31.sub_problems(fleets[0], LINK, 0.3, 0.5, 101)
+    tried = n31.sub_problems(fleets[0], LINK, 0.3, 0.5, 101)
     found = {"osafl-alg1": n31.alternated(fleets, N, solver="closed")}
-    good = n31.evidence(answers, found, out)
-    better = answers | {"Lemma 1": answers["Lemma 1"]._replace(ratio=np.full(3, 1.1))}
+    good = n31.evidence(tried, found, out)
+    better = tried | {"Lemma 1": tried["Lemma 1"]._replace(ratio=np.full(3, 1.1))}
     one = found["osafl-alg1"]
     table = one.table.assign(**{"limits kept": [True, False, True], "power moves": 0.6})
     bad = n31.evidence(better, {"osafl-alg1": one._replace(table=table)}, out)
 
     def answer(parts, artefact, part):
-        verdict = CLAIMS[artefact].judge(parts[artefact], setting=Setting("full"))
-        return {a.part.key: a.judged.answer for a in verdict.answers}[part]
+        return answers(CLAIMS[artefact], parts[artefact])[part]
 
     assert answer(good, "osafl-lem1", "grid") == "yes"
     assert answer(bad, "osafl-lem1", "grid") == "no"

@@ -10,6 +10,7 @@ from companion.judging.claims import Setting
 from companion.notebooks import n32, quadratics
 from sflkit.osafl.scores import osafl_scores
 from sflkit.randomness import generator
+from tests.invented import answers
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +22,7 @@ def found():
         operations=n32.operations(rng),
         next_models=n32.next_models(rng, 4),
         against_solver=n32.against_solver(4, 8),
-        coefficients=n32.coefficients(4, n32.paper_rates()),
-        one_client=n32.one_client(),
+        coefficients=n32.coefficients(4, {"CNN": (0.08, 22.0)}),
         static=quadratics.static(problem, 20, 1.0),
         conditions=quadratics.conditions(rng),
         online=quadratics.online(problem, 20, 5, 1.0, rng),
@@ -41,13 +41,9 @@ def test_terms_vanish_and_go_with_the_square_of_the_rate(found):
     np.testing.assert_allclose(halved, 4.0)
     parts = n32.evidence(found)["osafl-thm1"]
     wrong = parts | {"vanish": (lost, 2 * by_hand)}
-    answer = {
-        name: CLAIMS["osafl-thm1"].judge(one, setting=Setting("full")).answers_of("paper")
-        for name, one in (("right", parts), ("wrong", wrong))
-    }
-    said = {name: {a.part.key: a.judged.answer for a in all_of} for name, all_of in answer.items()}
-    assert said["right"]["vanish"] == said["right"]["squared"] == "yes"
-    assert said["wrong"]["vanish"] != "yes"
+    right = answers(CLAIMS["osafl-thm1"], parts)
+    assert right["vanish"] == right["squared"] == "yes"
+    assert answers(CLAIMS["osafl-thm1"], wrong)["vanish"] != "yes"
 
 
 def test_the_scores_read_every_number_three_times(found):
@@ -70,20 +66,6 @@ def test_34_is_the_minimiser_with_psi_and_as_printed_for_psi_1_alone(found):
     assert set(found.against_solver["status"]) == {"optimal"}
 
 
-def test_one_client_by_hand(found):
-    """beta eta = 0.02: the factor of Delta^2 is 0.02 * 20 = 0.4; that of B is 4 * 0.0004 * 5 +
-    32 * 0.0004 * 0.2 * 25 + 16 * 0.0004 * 25 = 0.232. With lambda = 0.8 the least is at
-    0.232 * 0.8 / (0.4 + 0.232) = 0.294; with lambda = Delta / 2 all is Delta^2, least at 0.
-    """
-    one = found.one_client
-    assert one.idxmin().tolist() == pytest.approx([0.294, 0.0], abs=0.0026)
-    assert one["given"][1.0] - one["given"][0.0] == pytest.approx(0.4 + 0.232 * (0.2**2 - 0.8**2))
-
-
-def test_the_paper_s_rates():
-    assert n32.paper_rates()["CNN"] == (0.08, 22.0)
-
-
 def test_the_evidence_is_judged_and_can_fail(found):
     good = n32.evidence(found)
     verdicts = {
@@ -102,6 +84,4 @@ def test_the_evidence_is_judged_and_can_fail(found):
         ("osafl-thm1", "old_data"),
         ("osafl-rem4", "identical"),
     ):
-        verdict = CLAIMS[artefact].judge(bad[artefact], setting=Setting("full"))
-        answers = {a.part.key: a.judged.answer for a in verdict.answers}
-        assert answers[part] in ("no", "partly"), part
+        assert answers(CLAIMS[artefact], bad[artefact])[part] in ("no", "partly"), part

@@ -213,8 +213,12 @@ def test_inputs_are_those_of_dataset_1(user):
     x, y = video.dataset_1(w.catalogue, w.users, user, w.requests[user])
     at = np.array([7, 3, 7, 12])  # the label of sample i is request i + 1
     before, after = w.requests[user][at], w.requests[user][at + 1]
-    xs, shares, weights = s.batch(user, at + 1)
-    assert s.input_shape == (3168,) and len(xs) == len(shares) == len(weights) == len(set(before))
+    xs, shares, weights, sizes = s.table(np.full((1, 4), user), at[None] + 1)
+    assert (
+        sizes == len(xs)
+        and s.input_shape == (3168,)
+        and len(xs) == len(shares) == len(weights) == len(set(before))
+    )
     for row, file in enumerate(np.unique(before)):
         assert np.array_equal(xs[row], x[at[before == file][0]])
         assert weights[row] == (before == file).sum()
@@ -227,8 +231,8 @@ def test_standardised_inputs():
     # over all users and files every column that varies has mean 0 and one variance, and the squared
     # norms average input_norm^2
     s, raw = Samples(small(input_norm=7.0), "cpu"), Samples(SMALL, "cpu")
-    pairs = np.stack([np.arange(100)] * 2, axis=1)
-    every = [np.concatenate([x.pairs(u, pairs)[0].numpy() for u in range(6)]) for x in (s, raw)]
+    users, files = np.indices((6, 100)).reshape(2, -1, 1)
+    every = [x.inputs(users[:, 0], files).numpy() for x in (s, raw)]
     varies = every[1].std(axis=0) > 1e-6
     np.testing.assert_allclose((every[0].astype(float) ** 2).sum(axis=1).mean(), 49, rtol=1e-4)
     np.testing.assert_allclose(every[0].mean(axis=0), 0, atol=1e-4)
@@ -256,7 +260,8 @@ def test_the_genie_learns_the_requests():
 def test_inputs_are_those_of_dataset_2():
     s = Samples(small(dataset=2), "cpu")
     x, y = video.dataset_2(s.world.catalogue, s.world.requests[3])
-    xs, ys = s.batch(3, np.array([25, 11, 25]) + 10)
+    xs, ys, weights, _ = s.table(np.full((1, 1), 3), np.array([[25, 11, 25]]) + 10)
+    assert weights is None
     assert s.input_shape == (10,) and xs.dtype == torch.int64
     assert [(*a, b) for a, b in zip(xs.tolist(), ys.tolist())] == [
         (*x[i], y[i]) for i in (25, 11, 25)
@@ -279,7 +284,9 @@ def test_merged_samples_give_the_gradient_of_all():
     s = Samples(SMALL, "cpu")
     user, at = 0, np.arange(5, 40)
     x, y = video.dataset_1(s.world.catalogue, s.world.users, user, s.world.requests[user])
-    merged, every = s.batch(user, at), (torch.from_numpy(x[at - 1]), torch.from_numpy(y[at - 1]))
+    xs, ys, weights, _ = s.table(np.full((1, 1), user), at[None])
+    merged = xs, ys, torch.from_numpy(weights)
+    every = torch.from_numpy(x[at - 1]), torch.from_numpy(y[at - 1])
     w = Task(net()).init(0)
     assert len(merged[0]) < len(every[0]) == merged[2].sum() and (merged[1] < 1).any()
     got, want = (
@@ -293,30 +300,29 @@ def test_merged_samples_give_the_gradient_of_all():
 def test_mini_batches_come_from_the_store(dataset, monkeypatch):
     s = Samples(small(dataset=dataset), "cpu")
     past = {1: 1, 2: 10}[dataset]
-    seen = []
-    monkeypatch.setattr(s, "batch", lambda user, at: seen.append((user, at)))
+    seen, table = [], s.table
+    monkeypatch.setattr(s, "table", lambda users, at: seen.append((users, at)) or table(users, at))
     for t in (1, 4):
-        for user in range(6):
-            seen.clear()
-            first, end = s.world.windows[t - 1, user] + past
-            s.local_batches(user, t, 3)
-            assert [len(set(at)) for _, at in seen] == [20] * 3 and {u for u, _ in seen} == {user}
-            assert all(first <= at.min() and at.max() < end for _, at in seen)
-            assert not np.array_equal(seen[0][1], seen[1][1])
+        s.local_data(np.arange(6), np.array([3, 1, 2, 3, 3, 2]), t)
+        users, at = seen.pop()
+        assert users.ravel().tolist() == [0] * 3 + [1] + [2] * 2 + [3] * 3 + [4] * 3 + [5] * 2
+        assert at.shape == (14, 20) and all(len(set(row)) == 20 for row in at)
+        first, end = s.world.windows[t - 1].T[:, users] + past
+        assert (first <= at).all() and (at < end).all()
+        assert not np.array_equal(at[0], at[1])
     assert s.world.windows[-1, :, 1].max() + past == s.world.requests.shape[1]
 
 
 def test_genie_draws_from_all_stores(monkeypatch):
     s = Samples(small(minibatches=50, capacity_low=250, capacity_high=260), "cpu")
-    seen = []
-    monkeypatch.setattr(
-        s, "batch", lambda user, at: seen.append((user, at)) or (torch.zeros(1), torch.zeros(1))
-    )
-    s.union_batches(3, 1)
-    assert [u for u, _ in seen] == list(range(6)) and sum(len(set(at)) for _, at in seen) == 250
-    for user, at in seen:
-        first, end = s.world.windows[2, user] + 1
-        assert first <= at.min() and at.max() < end and len(at) < 100
+    seen, table = [], s.table
+    monkeypatch.setattr(s, "table", lambda users, at: seen.append((users, at)) or table(users, at))
+    s.union_data(3, 2)
+    for users, at in zip(*seen[0], strict=True):
+        assert set(users) == set(range(6)) and len(set(zip(users, at, strict=True))) == 250
+        first, end = s.world.windows[2].T[:, users] + 1
+        assert (first <= at).all() and (at < end).all() and np.bincount(users).max() < 100
+    assert not np.array_equal(*seen[0][1])
 
 
 def test_label_counts_and_test_set():

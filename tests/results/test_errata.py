@@ -5,7 +5,7 @@ import math
 import pytest
 
 from companion.judging import errata
-from companion.judging.errata import CounterExample, corrected, counter_example, printed
+from companion.judging.errata import CounterExample, Examples, corrected, printed
 
 
 @pytest.mark.parametrize(
@@ -25,12 +25,12 @@ def test_relations(relation, holding, failing):
 def test_all_readings_of_a_role_count():
     right, wrong = corrected("a", 1, "=", 1), corrected("b", 2, "=", 1)
     bad, good = printed("c", 0, ">", 0), printed("d", 1, ">", 0)
-    shown = counter_example("One.", bad, right)
+    shown = Examples().show(3, "One.", bad, right)
     assert shown.fails("printed") and shown.holds("corrected") and not shown.holds("printed")
-    assert not counter_example("One.", bad, good).fails("printed")
-    assert not counter_example("One.", bad, right, wrong).holds("corrected")
+    assert not Examples().show(3, "One.", bad, good).fails("printed")
+    assert not Examples().show(3, "One.", bad, right, wrong).holds("corrected")
     # without a correction there is none that holds
-    assert not counter_example("One.", bad).holds("corrected")
+    assert not Examples().show(3, "One.", bad).holds("corrected")
 
 
 def test_entries_of_a_text():

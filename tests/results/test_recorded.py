@@ -7,6 +7,7 @@ import pytest
 from companion.judging import recorded, tables
 from companion.judging.claims import Claim, Claims, Part, Setting
 from companion.judging.rules import Holds
+from sflkit import paths
 from sflkit.runs import sums
 
 PARTS = (Part("one", "One is one", Holds()), Part("same", "It stays", Holds()))
@@ -58,8 +59,14 @@ def test_a_table_edited_by_hand_is_named_and_not_read(folder, table, old, new):
     (folder / table).write_text(text.replace(old, new))
     with pytest.raises(recorded.DamagedTable, match=r"differs from its digest .*git checkout"):
         tables.all_verdicts(folder)
+    before = {file: file.read_bytes() for file in folder.iterdir()}
+    with pytest.raises(recorded.DamagedTable, match="others can be deleted"):
+        judge(folder, "x-fig10", one=False)  # nor does it get a right digest
+    assert {file: file.read_bytes() for file in folder.iterdir()} == before
     assert all("differs" in said for said in recorded.drop_damaged(folder))
     assert len(list(folder.glob("*.csv"))) == 1  # the other one stays
+    judge(folder, "x-fig10", one=False)
+    assert recorded.drop_damaged(folder) == []
 
 
 @pytest.mark.parametrize("digests", [None, "<<<<<<< HEAD\n"])
@@ -69,10 +76,31 @@ def test_tables_stay_where_it_is_the_digests_that_are_damaged(folder, digests):
     before = {file: file.read_bytes() for file in folder.glob("*.csv")}
     with pytest.raises(recorded.DamagedTable, match="git checkout -- figures/SHA256SUMS"):
         recorded.drop_damaged(folder)
-    if digests:
-        with pytest.raises(recorded.DamagedTable, match="SHA256SUMS must hold lines"):
-            judge(folder)
+    said = "SHA256SUMS must hold lines" if digests else "differs from its digest"
+    with pytest.raises(recorded.DamagedTable, match=said):
+        judge(folder)
     assert {file: file.read_bytes() for file in folder.glob("*.csv")} == before
+    for file in folder.iterdir():  # what the messages say where there is no git
+        file.unlink()
+    judge(folder)
+    assert list(sums.damages(folder, recorded.COLUMNS)) == []
+
+
+def test_a_write_that_failed_can_be_made_again_and_no_other_one(folder, monkeypatch):
+    write = paths.write_atomic
+
+    def full(path, content, **options):
+        if path.name == "verdicts.csv":
+            raise paths.CannotWrite(28, "No space left", str(path))
+        write(path, content, **options)
+
+    with monkeypatch.context() as patch, pytest.raises(paths.CannotWrite):
+        patch.setattr(paths, "write_atomic", full)
+        judge(folder, one=False)
+    with pytest.raises(recorded.DamagedTable, match=r"verdicts.csv: it differs"):
+        judge(folder, "x-fig10", one=False)
+    judge(folder, one=False)
+    assert tables.all_verdicts(folder)["verdict"].tolist() == ["partly", "reproduced"]
 
 
 def test_a_table_cut_anywhere_is_not_read(folder):
@@ -85,5 +113,6 @@ def test_a_table_cut_anywhere_is_not_read(folder):
         (folder / name).write_bytes(content)
     assert len(tables.all_parts(folder)) == 4
     (folder / "parts.csv").write_text("artefact,part\nx-fig2,one\n")
+    sums.put(folder, ["parts.csv"])
     with pytest.raises(recorded.DamagedTable, match=r"parts.csv: its columns are not artef"):
         judge(folder)

@@ -1,13 +1,17 @@
 """Explorers and bars of the notebooks: the numbers that they draw, by hand."""
 
 import matplotlib
+import nbformat
 import numpy as np
+import pandas as pd
 import pytest
 
 matplotlib.use("Agg")
 
 
-from companion.notebooks import n20, n43, sfl_shared
+from companion import sheets
+from companion.app import gate
+from companion.notebooks import n15, sfl_shared
 from sflkit.sfl import cache_paths, training
 from sflkit.sfl.config import SFLConfig
 
@@ -41,66 +45,6 @@ def test_the_discrepancy_explorer_draws_the_three_bounds(monkeypatch):
     plt.close("all")
 
 
-def test_the_importance_explorer_draws_the_minimiser(monkeypatch):
-    import matplotlib.pyplot as plt
-
-    drawn = []
-    monkeypatch.setattr(plt, "show", lambda: drawn.append(plt.gcf().axes))
-    ratio, share, n_historical, n_clients = n20.importance_explorer().children[:-1]
-    left, right = drawn[0]
-    curve, point, level = left.lines
-    # 25 + 25 clients, c2/c1 = 0.15, N_hist/N = 0.2: p_hist = 0.4522, reported as 0.45; the curve
-    # starts at 1 and ends at 0.2
-    assert point.get_xydata()[0] == pytest.approx([0.15, 0.4522], abs=5e-5)
-    assert level.get_ydata() == [0.2, 0.2]
-    assert curve.get_ydata()[[0, -1]] == pytest.approx([1, 0.2], abs=1e-3)
-    assert np.interp(0.15, *curve.get_data()) == pytest.approx(
-        0.4522, abs=0.005
-    )  # the point lies on the curve
-    fresh, historical, uniform, ours = [bar.get_height() for bar in right.patches]
-    # by hand, c1 = 1: 1/5 + 0.15/sqrt(0.8), 0.15/sqrt(0.2), 0.8/5 + 0.15
-    assert (fresh, historical, uniform) == pytest.approx(
-        (0.2 + 0.15 / 0.8**0.5, 0.15 / 0.2**0.5, 0.31)
-    )
-    assert ours < 0.31
-    share.value = 0.8  # 0.15 < sqrt(0.8 / 25): fresh clients are out
-    assert drawn[-1][0].lines[1].get_ydata()[0] == 1
-    n_clients.value = (
-        10  # fewer clients than were historical: the slider follows, one fresh client stays
-    )
-    assert (n_historical.value, n_historical.max) == (9, 9)
-    ratio.value = 100.0
-    assert [bar.get_height() for bar in drawn[-1][1].patches][2] == pytest.approx(
-        0.01 * 0.2 + 1
-    )  # Uniform, c1 = 0.01, c2 = 1
-    plt.close("all")
-
-
-def test_the_unlearning_explorer_draws_means_and_bounds(monkeypatch):
-    import matplotlib.pyplot as plt
-
-    drawn = []
-    monkeypatch.setattr(plt, "show", lambda: drawn.append(plt.gcf().axes))
-    rho_s, rho_c, requests = n43.unlearning_explorer().children[:-1]
-    rho_c.value, requests.value = 1.0, 3
-    left, right = drawn[-1]
-    lines = {line.get_label(): line.get_ydata() for line in left.lines}
-    # by hand, rho = 1: one request e^-1, three in a row 3/e, at once 1 - (1 - e^-3)/3, Theorem 7's
-    # order 3
-    assert lines["clients, one by one"][[0, 2]] == pytest.approx([0.367879, 1.103638], abs=1e-6)
-    assert lines["clients, at once"][2] == pytest.approx(0.683262, abs=1e-6)
-    assert lines["clients, order of Theorem 7"][2] == pytest.approx(3)
-    assert (
-        lines["samples, at once"][0]
-        == lines["samples, one by one"][0]
-        < lines["clients, at once"][0]
-    )
-    bars = [bar.get_height() for bar in right.patches]  # 3 (1 - e^-rho) and 4 w rho
-    assert bars[1:] == pytest.approx([12 * rho_s.value, 1.896362, 12], abs=1e-6)
-    assert bars[0] < bars[2]
-    plt.close("all")
-
-
 def test_caches_alone_have_the_discrepancy_of_a_full_run():
     config = SFLConfig(rule="srsr", rounds=6, capacity=20, batch_size=10, n_clients=3, train=False)
     frame = cache_paths.run(config)
@@ -108,3 +52,23 @@ def test_caches_alone_have_the_discrepancy_of_a_full_run():
     assert frame.equals(training.run(config)[["round", "discrepancy"]])
     with pytest.raises(ValueError, match="train=True"):
         cache_paths.run(SFLConfig())
+
+
+@pytest.mark.parametrize(
+    ("rounds", "every", "said"),
+    [
+        (600, 20, ["540 to 600", "20 to 200"]),
+        (60, 2, ["54 to 60 (paper: 540 to 600)", "2 to 20 (paper: 20 to 200)"]),
+    ],
+)
+def test_the_table_of_notebook_15_names_the_rounds_that_were_read(rounds, every, said):
+    book = nbformat.read(gate.find("15").path, as_version=4)
+    (cell,) = [c.source for c in book.cells if c.metadata.get("tags") == ["table"]]
+    *lines, last = cell.splitlines()
+    found = {"mine": pd.DataFrame(0.5, [0, 1], list(n15.PRINTED_AS))}
+    paper = dict.fromkeys(("540 to 600", "20 to 200"), dict.fromkeys(n15.PRINTED_AS, 0.4))
+    space = dict(n15=n15, sheets=sheets, models=["mine"], score=found, early=found, paper=paper)
+    space |= dict(rounds=rounds, evaluate_every=every)
+    exec("\n".join(lines), space)
+    named = list(dict.fromkeys(eval(last, space).index.get_level_values(0)))
+    assert named == [f"mine, rounds {when}{less}" for when in said for less in ("", ", minus FIFO")]

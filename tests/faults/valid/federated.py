@@ -13,7 +13,6 @@ from sflkit.federated.servers import (
     LocalWork,
     Scaffold,
     check_work,
-    mean_update,
     weighted_average,
 )
 
@@ -81,7 +80,6 @@ CALLS = {
     ),
     "FedProx": lambda: (FedProx, dict(mu=0.1, global_rate=1.0)),
     "check_work": lambda: (check_work, dict(work=work(), n_clients=2)),
-    "mean_update": lambda: (mean_update, dict(step)),
     "one step": lambda: (
         lambda **batch: local_sgd(
             task(), np.zeros(8), [[(batch["x"], batch["y"], batch["weights"])]], 0.1

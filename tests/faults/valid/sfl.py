@@ -51,14 +51,14 @@ CALLS = {
             common=False,
         ),
     ),
-    "ShareStream": lambda: (streams.ShareStream, dict(shares=np.full((3, 2, 2), 0.5))),
-    "ShareStream.sample": lambda: (
-        streams.ShareStream(np.full((3, 2, 2), 0.5)).sample,
+    "GivenStream of shares": lambda: (streams.GivenStream, dict(stream=np.full((3, 2, 2), 0.5))),
+    "GivenStream.sample of shares": lambda: (
+        streams.GivenStream(np.full((3, 2, 2), 0.5)).sample,
         dict(rounds=3, batch_size=4, rng=rng(), exact=False),
     ),
-    "CountStream": lambda: (streams.CountStream, dict(counts=np.full((3, 2, 2), 2))),
-    "CountStream.sample": lambda: (
-        streams.CountStream(np.full((3, 2, 2), 2)).sample,
+    "GivenStream of counts": lambda: (streams.GivenStream, dict(stream=np.full((3, 2, 2), 2))),
+    "GivenStream.sample of counts": lambda: (
+        streams.GivenStream(np.full((3, 2, 2), 2)).sample,
         dict(rounds=3, batch_size=4, rng=rng(), exact=False),
     ),
     "LabelStream.sample": lambda: (

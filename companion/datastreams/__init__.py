@@ -1,1 +1,0 @@
-"""Where FDS is wrong or silent, as switches between readings."""

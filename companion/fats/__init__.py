@@ -1,1 +1,0 @@
-"""Where FATS is wrong or silent, as switches between readings."""

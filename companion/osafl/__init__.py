@@ -1,1 +1,0 @@
-"""Where OSAFL is wrong or silent, as switches between readings."""

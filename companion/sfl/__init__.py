@@ -1,1 +1,0 @@
-"""Where SFL is wrong or silent, as switches between readings."""
