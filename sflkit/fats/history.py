@@ -326,7 +326,8 @@ def draw_batches(
     left, own = history.samples_left, clients[..., None, None]
     ranks = subsets(np.repeat(left[clients], steps), history.batch_size, rng)
     # Rank i is the i-th sample that its client has left; ascending ranks stay ascending.
-    places = (np.cumsum(left) - left)[own] + ranks.reshape(*clients.shape, steps, -1)
+    ranks = ranks.reshape(*clients.shape, steps, history.batch_size)
+    places = (np.cumsum(left) - left)[own] + ranks
     return np.flatnonzero(history.kept)[places] - history.offsets[own]
 
 

@@ -12,9 +12,7 @@ from companion.notebooks.hit_rounds import (
     rounds_back,
     slot_spared,
 )
-from sflkit.fats.config import TABLE_2, FATSConfig
 from sflkit.fats.enumeration import drawn_law
-from sflkit.fats.training import run
 
 TINY = dict(
     n_clients=2, samples_per_client=2, clients_per_round=1, batch_size=1, local_steps=1, rounds=2
@@ -56,16 +54,6 @@ def test_the_law_against_all_histories(changes, targets):
         rounds = [use[0] if isinstance(use, tuple) else use for use in uses if use is not None]
         counted[min(rounds, default=sizes["rounds"])] += p
     assert hit_law(targets, **sizes) == pytest.approx([float(p) for p in counted], rel=1e-14)
-
-
-@pytest.mark.parametrize("level", ["sample", "client"])
-def test_the_share_agrees_with_drawn_histories(level):
-    # Replayed rounds of 4000 histories at Table 2's sizes, one request.
-    sizes = TABLE_2["mnist"]
-    frame = run(FATSConfig(train=False, level=level, n_requests=1, runs=4000, seed=3, **sizes))
-    shares = frame["replayed_steps"] / (sizes["rounds"] * sizes["local_steps"])
-    exact = expected_share(hit_law([(7, None if level == "client" else 11)], **sizes))
-    assert abs(shares.mean() - exact) < 4 * shares.sem()
 
 
 def test_scores_of_a_path_by_hand():

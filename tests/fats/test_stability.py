@@ -12,8 +12,6 @@ from sflkit.fats.enumeration import (
     retrained_law,
     total_variation,
 )
-from sflkit.fats.forgetting import forget_sample
-from sflkit.fats.history import draw_history
 from sflkit.fats.stability import plan, stability
 from tests.fats.fats_cases import TABLE_2, TINY, drawn, sizes
 
@@ -76,24 +74,6 @@ def test_stability_per_client():
     assert isinstance(result.p_client, float)
     with pytest.raises(ValueError, match="50"):
         stability(**sizes(m=300, n=each, b=51))
-
-
-def test_recompute_rate_is_the_exact_one():
-    # each history says of every sample and client whether forgetting it would recompute; MNIST's
-    # sizes, 40 histories
-    setting, rng = sizes(5, 10, 30, 300, 200, 10), np.random.default_rng(3)
-    histories = [draw_history(**setting, rng=rng) for _ in range(40)]
-    exact = stability(**setting)
-    for rates, p in (
-        ([(h.first < h.steps).mean() for h in histories], exact.p_sample),
-        ([np.isin(np.arange(300), h.clients).mean() for h in histories], exact.p_client),
-    ):
-        error = np.std(rates, ddof=1) / math.sqrt(len(rates))
-        assert abs(np.mean(rates) - p) < 4 * error and error < 0.005
-    # and forgetting agrees with the look-up
-    h = histories[0]
-    for k in range(0, 300, 7):
-        assert (forget_sample(h, k, 5, rng).first is None) is (h.first_step(k, 5) == h.steps)
 
 
 def asked(rho_s, rho_c, m, n, e, r):
