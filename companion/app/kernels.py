@@ -114,10 +114,9 @@ def watched(name: str, limit: int | None) -> Iterator[dict[str, Any]]:
 
 def _no_home() -> str:
     """Return what is wrong with the folder that a kernel cannot start without, and what to set."""
-    from IPython.paths import get_ipython_dir
-
+    home = Path(os.environ.get("IPYTHONDIR") or Path.home() / ".ipython")
     try:
-        paths.check_writable(Path(get_ipython_dir()) / "profile_default")
+        paths.check_writable(home / "profile_default")
     except paths.CannotWrite as error:
         return f"; {error}; set IPYTHONDIR to a folder that can be written"
     return ""

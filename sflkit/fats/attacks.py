@@ -347,6 +347,12 @@ def evaluate_attack(
         outside [0, 1].
     """
     groups = _samples("members", members), _samples("non_members", non_members)
+    shapes = [tuple(x.shape[1:]) for x, _ in groups]
+    if shapes[0] != shapes[1]:
+        raise ValueError(
+            f"members has samples of shape {shapes[0]} and non_members of {shapes[1]}; both must "
+            "be what predict takes"
+        )
     scores = [
         checks.array("scores", attack.score(*_checked(predict(x), y)), ndim=1, low=0, high=1)
         for x, y in groups

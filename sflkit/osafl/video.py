@@ -86,6 +86,7 @@ class Catalogue:
                 "feature above 0"
             )
         self.popularity = zipf_mandelbrot(order.shape[1], self.gamma, self.q)
+        self.gamma, self.q = float(self.gamma), float(self.q)
         given = np.asarray(self.features)  # float32 stays: images of a catalogue are many
         self.features = _read_only((given if given.dtype == np.float32 else features).copy())
         self.order = _read_only(order.astype(np.int64))

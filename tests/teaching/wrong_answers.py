@@ -365,6 +365,7 @@ noted(
         "one more request changes nothing": lambda P: np.linalg.matrix_power(P, 100)[0],
     },
 )
+wrong("92", "one more request changes nothing")(lambda P: np.mean(P, axis=0))
 
 
 wrong("93", "labels are in balance")(FIFO)
