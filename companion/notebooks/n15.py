@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from companion.notebooks.sfl_shared import ALL_RULES, Evidence, difference, window
+from companion.notebooks.sfl_shared import Evidence, difference, window
 from companion.plans import Stage
 from sflkit.data import catalogue
 from sflkit.sfl import training
@@ -52,7 +52,7 @@ def superclasses(**given: Any) -> Generator[Stage, pd.DataFrame, Superclasses]:
     other = replace(base, data=p.beside_data, model=p.beside_model, local_rate=p.beside_rate)
     frames = []
     for config, chosen, rules, name in (
-        (base, p.seeds, ALL_RULES, "judged"),
+        (base, p.seeds, p.rules, "judged"),
         (other, p.beside_seeds, p.beside_rules, "beside"),
     ):
         configs = [replace(config, rule=r, seed=s) for s in chosen for r in rules]
@@ -64,7 +64,9 @@ def superclasses(**given: Any) -> Generator[Stage, pd.DataFrame, Superclasses]:
 def superclass_evidence(judged: pd.DataFrame) -> Evidence:
     """Return the evidence of Fig. 10, by the means over the two windows."""
     early, late = (
-        window(judged, span).drop(columns="full").rename(columns={"full_refreshed": "full"})
+        window(judged, span)
+        .drop(columns="full", errors="ignore")
+        .rename(columns={"full_refreshed": "full"})
         for span in (EARLY, LAST)
     )
     pairs = [(rule, "lazy") for rule in ("full", "drsr", "srsr", "fifo")]

@@ -312,6 +312,7 @@ def superclasses_asked(**changes):
     """Arguments of `n15.superclasses`: LeNet is judged and a linear model stands beside."""
     return dict(
         data="digits", model="lenet", width=1.0, classes_per_client=2, rate=0.1, rounds=40,
+        rules=["full_refreshed", "drsr", "srsr", "fifo", "lazy"],
         seeds=SIX, beside_data="digits", beside_model="linear", beside_rate=0.2,
         beside_rules=["drsr", "lazy"], beside_seeds=SIX[:4], capacity=20, batch_size=10, theta=0.5,
         evaluate_every=1,
