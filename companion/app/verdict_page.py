@@ -130,7 +130,10 @@ def answer(verdict: str, parts: list) -> str:
     text = _sentence(f"{words}: {found}" if found else words)
     if first.hint.startswith(NO_HEADROOM):
         control = first.hint.removeprefix(f"{NO_HEADROOM}: ")
-        text += f" There is nothing to win here, since this is not seen: {_sentence(control)}"
+        seen = "Whether there is anything to win is not seen"
+        if "], open" not in control:
+            seen = "There is nothing to win here, since this is not seen"
+        text += f" {seen}: {_sentence(control)}"
     elif verdict == first.answer == "open" and first.hint not in ("", rules.DISAGREE, NOT_SEEN):
         text += f" {_sentence(first.hint)}"
     errata = sorted({str(int(part.erratum)) for part in parts if part.erratum}, key=int)
