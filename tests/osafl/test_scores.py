@@ -64,7 +64,8 @@ def test_scores_of_rows_of_very_different_length():
 def test_disco_weights_by_hand():
     # shares (1, 0) against (1/2, 1/2): sqrt(1/4 + 1/4); p = (1/4, 3/4): 0.25 - 0.2 * 0.5 + 0.1,
     # 0.75 + 0.1; 0.25 - 1 + 0.1 < 0
-    np.testing.assert_allclose(scores.label_discrepancy([[2, 0], [3, 3]]), [np.sqrt(0.5), 0])
+    found = scores.label_discrepancy([[2, 0], [3, 3], [0, 5]])  # three clients, two labels
+    np.testing.assert_allclose(found, [np.sqrt(0.5), 0, np.sqrt(0.5)])
     np.testing.assert_allclose(scores.disco_weights([1, 3], [0.5, 0]), [0.25, 0.85])
     np.testing.assert_allclose(scores.disco_weights([1, 3], [5, 5]), [0, 0])
     with pytest.raises(ValueError, match="a sample in each row"):
