@@ -392,6 +392,7 @@ def test_printed_differences_are_the_transcribed_ones():
     low, high = (paper_value("sfl", "sfl-fig7", f"{where}{B}") for B in (100, 300))
     expected = dict.fromkeys(("round 200 drsr", "round 200 srsr"), high - low)
     assert printed("sfl-fig7") == pytest.approx(expected)
+    assert [600 * x for x in (*n15.EARLY, *n15.LAST)] == [0, 200, 540, 600]
     known, leads = printed("sfl-fig10"), {}
     for part in known:
         window = "20 to 200" if part.startswith("early") else "540 to 600"
