@@ -29,8 +29,7 @@ def learning(
 ) -> dict[str, dict[str, Any]]:
     """Return the evidence on Lemma 4 and Theorem 5, by artefact and part.
 
-    The arguments are of `learning_costs`: the problem, `over_rates` and `train` by E, `disagreeing`
-    and `random_settings`.
+    The arguments are those of notebook 41's cells: of `learning_costs`, and what was trained by E.
     """
     # Tight: one parabola, one local step, eta just below 1 / L.
     jump = (1 - 0.001 ** (2 * LONG)) / (1 - 0.001**2) / LONG
@@ -120,7 +119,7 @@ def theorem7(
 ) -> dict[str, Any]:
     """Return the evidence on Theorem 7.
 
-    The arguments are of `unlearning_costs`: `request_costs` of all settings, `served` of MNIST's,
+    The arguments are of `unlearning_costs`: `request_costs` of all settings, `serve` of MNIST's,
     and `quarter_left`.
     """
     rho = {name: stability.stability(**each) for name, each in sizes.items()}

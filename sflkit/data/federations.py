@@ -85,7 +85,8 @@ class Federation:
     Raises
     ------
     ValueError
-        If a client is empty, a row is out of range or held twice, or a value is not finite.
+        If shapes do not fit, a client is empty, a row is out of range or held twice, or a value is
+        not finite.
     """
 
     name: str
@@ -112,6 +113,16 @@ class Federation:
             raise ValueError(
                 f"clients hold row {held.argmax()} twice; a row has one holder at most"
             )
+        m, n, n_test = len(self.clients), len(self.x), len(self.x_test)
+        for name, size in (
+            ("y", n),
+            ("y_test", n_test),
+            ("test_weights", n_test),
+            ("historical", m),
+        ):
+            checks.shape(name, getattr(self, name), (size,))
+        if self.historical.dtype != bool:
+            raise ValueError(f"historical holds {self.historical.dtype}; it must hold bool")
         for name, x in (("x", self.x), ("x_test", self.x_test)):
             if isinstance(x, np.ndarray) and not np.isfinite(x).all():
                 raise ValueError(f"{name} holds a value that is not finite; fill or drop such rows")

@@ -16,8 +16,8 @@ client's model difference after its local steps, w_k - w, one row of a stacked a
 | shares         | p_k             | (N,)                  | SCAFFOLD: importance, on the simplex  |
 | controls, mean | c_k, c          | (n_params,)           | SCAFFOLD: control variates            |
 
-Arrays may be torch tensors (the usual case) or numpy arrays. Numpy's are taken as tensors, and the
-answer is then an array where `params` is none.
+Arrays may be torch tensors (the usual case) or numpy arrays. Numpy's are taken as tensors of their
+own precision, and the answer is then an array where `params` is none; corrections are tensors.
 """
 
 from __future__ import annotations

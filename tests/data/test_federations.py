@@ -58,6 +58,10 @@ def test_label_weights_by_hand(by_hand):
         ({"clients": (np.array([0, 1]), np.array([1]))}, "row 1 twice"),
         ({"x": np.full((5, 2), np.nan, np.float32)}, "x holds a value that is not finite"),
         ({"x_test": np.full((6, 2), -np.inf, np.float32)}, "x_test holds a value that is not"),
+        ({"y": np.zeros(9, int)}, r"y has shape \(9,\)"),
+        ({"y_test": np.zeros(5, int)}, r"y_test has shape \(5,\)"),
+        ({"historical": np.array([True])}, r"historical has shape \(1,\)"),
+        ({"historical": np.array([1, 0])}, "historical holds int64; it must hold bool"),
     ],
 )
 def test_what_does_not_fit_is_refused(by_hand, change, message):
